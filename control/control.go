@@ -1,0 +1,161 @@
+// Package control is the core of overload control: what a request is to a controller, what a controller may answer, and the Gate
+// that applies the answers to a queue and a number of slots.
+//
+// Everything here is a state machine. `now` comes in as an argument; what to do next goes out as actions appended to the caller's
+// slice. There is no goroutine, no lock, no clock and no input or output, so the same code runs in a server under real time
+// and in the simulator under virtual time. Package guard puts a blocking face on it for goroutines.
+//
+// Nothing in this package is safe for concurrent use: the owner of a Gate serialises the calls to it and to its controller.
+package control
+
+import (
+	"iter"
+	"time"
+
+	"spillway/clock"
+)
+
+// Request is what a controller may know of a request.
+type Request struct {
+	ID       uint64        // unique among the requests in flight at one Gate; chosen by the driver
+	Client   uint32        // the sender: one connection, or one client of several connections
+	Class    uint16        // priority or query type, an index into the driver's classes
+	Tag      uint32        // what Decision.Tag said at arrival; comes back in every event of this request
+	Bytes    int64         // size of what is asked for, where known; 0 when not
+	Arrived  clock.Instant // set by Gate.Arrive
+	Deadline clock.Instant // when queueing any longer is pointless; 0 for none
+	Budget   time.Duration // the waiting this request may still be asked to bear; 0 for no budget
+	Waited   time.Duration // every wait so far: queue, locks, sections
+}
+
+// Stage says where a request stands when a controller is asked about it.
+type Stage uint8
+
+// The two places at which a controller is asked.
+const (
+	AtArrival Stage = iota // it has just been read from its connection
+	AtDequeue              // it is at the head of the queue and a slot is free
+)
+
+// Verdict is the essence of a decision.
+type Verdict uint8
+
+// The verdicts. Wait leaves a request where it is: at the head of the Gate's queue (it is asked again after the next event or tick),
+// or parked in a Section (a Resume action will name it).
+const (
+	Admit Verdict = iota
+	Wait
+	Reject
+)
+
+// Decision is a controller's answer.
+type Decision struct {
+	Verdict Verdict
+	Reason  Reason // why, when Verdict is Reject
+	Tag     uint32 // kept with the request when non-zero, and given back in its events
+}
+
+// EventKind names what happened to a request.
+type EventKind uint8
+
+// The events of a request, in the order in which they can happen. An admitted request has Queued, then either Started and Finished or
+// Refused; one that is turned away at arrival has Refused alone.
+const (
+	Queued EventKind = iota
+	Started
+	Finished
+	Refused
+)
+
+// Event tells a controller what became of a request.
+type Event struct {
+	Kind    EventKind
+	Stage   Stage         // of Refused: AtArrival if it was never queued, AtDequeue if it was
+	Reason  Reason        // of Refused
+	Failed  bool          // of Finished: the handler reported an error
+	Service time.Duration // of Finished: service start to finish
+	Request Request
+}
+
+// Level is how full one named resource is, as a share of its limit.
+type Level struct {
+	Name string
+	Used float64
+}
+
+// Signals is what sensors saw; the driver reads them and passes them by value with each tick.
+type Signals struct {
+	QueueDelay time.Duration // age of the oldest waiter in Gate or run queue; 0 while a core is idle
+	Saturated  bool          // every core is busy
+	MemBytes   uint64        // bytes moved over the memory bus since the run began
+	Joules     float64       // energy used since the run began
+	Levels     []Level       // named resources; owned by the driver, valid during the call
+}
+
+// Controller decides which requests are served. It is not safe for concurrent use; its owner serialises.
+type Controller interface {
+	// Decide answers for one request at one stage. At AtDequeue the verdict Wait keeps the request at the head of the queue.
+	// Resources are best set aside at Observe(Started), not here: a decision may still be overruled.
+	Decide(now clock.Instant, s Stage, r *Request) Decision
+	// Observe is told what became of a request.
+	Observe(now clock.Instant, e Event)
+	// Tick does periodic work and returns when it wants to be called next, clock.Never if not at all.
+	Tick(now clock.Instant, s Signals) (next clock.Instant)
+}
+
+// Mode says what entering a full Section does.
+type Mode uint8
+
+// The modes of a Section.
+const (
+	Try              Mode = iota // refuse at once
+	WaitMode                     // wait for one's turn
+	WaitWithinBudget             // wait as long as the request's budget allows
+)
+
+// Section is a stretch of service that few requests may be in at once: a lock, memory-bound work.
+type Section interface {
+	// Enter asks to go in. Wait means that a Resume action will name the request later.
+	Enter(now clock.Instant, r *Request, m Mode) Decision
+	// Leave gives the place back and appends Resume actions for those whose turn it is.
+	Leave(now clock.Instant, r *Request, out []Action) []Action
+}
+
+// Issuer is implemented by controllers that hand out credits to clients.
+type Issuer interface {
+	// Demand records how many requests client would like to send.
+	Demand(now clock.Instant, client uint32, n int)
+	// Credits returns how many requests client may have on their way, to be carried on the reply being written.
+	Credits(now clock.Instant, client uint32) int
+	// Wake appends Credit actions for silent clients that should be told of credits.
+	Wake(now clock.Instant, out []Action) []Action
+}
+
+// Meter is implemented by controllers and sections with something to plot, such as "credits" or "limit".
+type Meter interface {
+	Meters() iter.Seq2[string, float64]
+}
+
+// ActionKind names what a driver has to do.
+type ActionKind uint8
+
+// The actions.
+const (
+	Start  ActionKind = iota // serve Request now; report back with Gate.Finish
+	Queue                    // Request waits at Place; nothing to do unless it is to be withdrawn
+	Refuse                   // answer Request with Reason
+	Resume                   // Request may go on in its Section
+	Credit                   // tell client Request.Client of Credits
+)
+
+// Action is what a driver has to do next. Gates and Sections append actions to the caller's slice.
+type Action struct {
+	Kind    ActionKind
+	Reason  Reason
+	Credits int32
+	Place   Place
+	Request Request
+}
+
+// Place names a position in a Gate's queue, so that a waiting request can be withdrawn without a search.
+type Place uint64
