@@ -13,9 +13,9 @@ type Instant int64
 // Never is later than every other instant: the answer of something periodic that has nothing left to do.
 const Never = Instant(1<<63 - 1)
 
-// Add returns the instant d after t. Never stays Never.
+// Add returns the instant d after t. Never stays Never, and what would lie beyond it is Never too.
 func (t Instant) Add(d time.Duration) Instant {
-	if t == Never {
+	if t == Never || d > 0 && t > Never-Instant(d) {
 		return Never
 	}
 	return t + Instant(d)

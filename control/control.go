@@ -99,7 +99,8 @@ type Controller interface {
 	Decide(now clock.Instant, s Stage, r *Request) Decision
 	// Observe is told what became of a request.
 	Observe(now clock.Instant, e Event)
-	// Tick does periodic work and returns when it wants to be called next, clock.Never if not at all.
+	// Tick does periodic work and returns when it wants to be called next, clock.Never if never again. It must bear being called
+	// earlier than that: a Chain ticks all its members when one of them is due. Drivers tick once before the first request.
 	Tick(now clock.Instant, s Signals) (next clock.Instant)
 }
 

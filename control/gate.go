@@ -1,0 +1,223 @@
+package control
+
+import (
+	"time"
+
+	"spillway/clock"
+)
+
+// GateConfig says how much a Gate serves and holds.
+type GateConfig struct {
+	Slots int // how many requests may be in service at once; 0 for no limit
+	Queue int // how many requests may wait; 0 for no limit
+}
+
+// Gate is a first-in-first-out queue in front of a number of slots, under one Controller. It decides nothing itself except three
+// things: nobody starts without a slot, nobody is queued beyond the bound (QueueFull), nobody starts after its deadline (Expired).
+//
+// Its driver calls Arrive when a request has been read, Finish when one has been served, Withdraw when the sender of a waiting one
+// went away, Tick when the instant that the last Tick returned has come; and then does what the returned actions say, in order. The
+// instants passed in must not decrease.
+//
+// What a controller may rely on: Decide(AtArrival) is followed by exactly one event of the same request, Queued or
+// Refused(AtArrival), before anything else is asked or told. Decide(AtDequeue) is asked only about the head of the queue and only
+// while a slot is free; Admit is followed at once by Started, Reject by Refused(AtDequeue), and Wait means that the same request
+// will be asked about again after the next call to the Gate. A controller that says Wait while nothing is in service must
+// therefore always return an instant from Tick, never clock.Never: no Finish is to come that would ask it again.
+type Gate struct {
+	controller Controller
+	slots      int
+	bound      int
+	queue      waiting
+	inFlight   int     // counted apart from queue and service, so that check can compare
+	asked      Request // the request that Decide is shown; a field, because a local one would be allocated at each call
+	stats      Stats
+}
+
+// Stats are a Gate's counts since it was made. At any time Arrived = Started + Queued + the sum of Shed, and
+// Started = Finished + InService.
+type Stats struct {
+	Arrived   uint64
+	Started   uint64
+	Finished  uint64             // the failed ones included
+	Failed    uint64             // finished with an error
+	Shed      [NumReasons]uint64 // refused, by reason; Cancelled are the withdrawn
+	Queued    int                // waiting now
+	InService int                // started and not yet finished
+	MaxQueued int                // the most that ever waited
+}
+
+// NewGate returns a Gate that asks c. It panics when a number in config is negative.
+func NewGate(c Controller, config GateConfig) *Gate {
+	switch {
+	case c == nil:
+		panic("control: gate without a controller")
+	case config.Slots < 0:
+		panic("control: negative slots")
+	case config.Queue < 0:
+		panic("control: negative queue")
+	}
+	return &Gate{controller: c, slots: config.Slots, bound: config.Queue, queue: newWaiting()}
+}
+
+// Arrive takes in a request. Among the actions is exactly one that names r: Start, Refuse, or Queue with the Place it waits at.
+// r.Arrived is set here.
+func (g *Gate) Arrive(now clock.Instant, r Request, out []Action) []Action {
+	g.stats.Arrived++
+	r.Arrived = now
+	if g.queue.n > 0 {
+		// Those at the head may have expired, or their controller changed its mind with time: r must not be refused for the room
+		// that they no longer need.
+		out = g.pump(now, out)
+	}
+	d := g.ask(now, AtArrival, &r)
+	if d.Verdict != Reject && g.full() {
+		d.Verdict, d.Reason = Reject, QueueFull
+	}
+	if d.Verdict == Reject {
+		return g.refuse(now, AtArrival, d.Reason, r, out)
+	}
+	g.controller.Observe(now, Event{Kind: Queued, Request: r})
+	g.inFlight++
+	place := g.queue.push(r)
+	out = g.pump(now, out)
+	if _, waits := g.queue.find(place); waits {
+		g.stats.MaxQueued = max(g.stats.MaxQueued, g.queue.n)
+		out = append(out, Action{Kind: Queue, Place: place, Request: r})
+	}
+	return out
+}
+
+// Finish takes note that r, as its Start action gave it, has been served in the time service, and starts whoever can start now.
+func (g *Gate) Finish(now clock.Instant, r Request, service time.Duration, failed bool, out []Action) []Action {
+	if g.stats.InService == 0 {
+		panic("control: finish with nothing in service")
+	}
+	g.stats.InService--
+	g.inFlight--
+	g.stats.Finished++
+	if failed {
+		g.stats.Failed++
+	}
+	g.controller.Observe(now, Event{Kind: Finished, Failed: failed, Service: service, Request: r})
+	return g.pump(now, out)
+}
+
+// Withdraw takes the request waiting at p out of the queue, because its sender went away. It counts as refused with reason Cancelled,
+// but no action names it: there is nobody to answer. removed is false when it no longer waits at p, because it has been started or
+// refused: an action has said so. The cost does not depend on the length of the queue.
+func (g *Gate) Withdraw(now clock.Instant, p Place, out []Action) (removed bool, _ []Action) {
+	w, ok := g.queue.find(p)
+	if !ok {
+		return false, out
+	}
+	r := w.request
+	r.Waited += now.Sub(r.Arrived)
+	g.leave(w)
+	g.observeRefused(now, AtDequeue, Cancelled, r)
+	return true, g.pump(now, out)
+}
+
+// Tick lets the controller do its periodic work, starts whoever can start now, and returns the instant at which it wants to be called
+// next. The controller sees as queueing delay the larger of s.QueueDelay, which a driver with run queues of its own measures, and
+// the Gate's own.
+func (g *Gate) Tick(now clock.Instant, s Signals, out []Action) ([]Action, clock.Instant) {
+	s.QueueDelay = max(s.QueueDelay, g.QueueDelay(now))
+	next := g.controller.Tick(now, s)
+	return g.pump(now, out), next
+}
+
+// QueueDelay returns the age of the oldest waiter, 0 when nobody waits.
+func (g *Gate) QueueDelay(now clock.Instant) time.Duration {
+	w := g.queue.oldest()
+	if w == nil {
+		return 0
+	}
+	return now.Sub(w.request.Arrived)
+}
+
+// Stats returns the counts so far.
+func (g *Gate) Stats() Stats {
+	s := g.stats
+	s.Queued = g.queue.n
+	return s
+}
+
+// pump refuses the heads of the queue that have expired and starts those that may start.
+func (g *Gate) pump(now clock.Instant, out []Action) []Action {
+	for w := g.queue.oldest(); w != nil; w = g.queue.oldest() {
+		r := w.request
+		r.Waited += now.Sub(r.Arrived)
+		if r.Deadline != 0 && now > r.Deadline {
+			// Expired heads go even while no slot is free: their senders learn of it sooner, and newcomers find room.
+			g.leave(w)
+			out = g.refuse(now, AtDequeue, Expired, r, out)
+			continue
+		}
+		if g.slots > 0 && g.stats.InService >= g.slots {
+			break
+		}
+		d := g.ask(now, AtDequeue, &r)
+		if d.Verdict == Wait {
+			w.request.Tag = r.Tag
+			break
+		}
+		g.leave(w)
+		if d.Verdict == Reject {
+			out = g.refuse(now, AtDequeue, d.Reason, r, out)
+			continue
+		}
+		g.inFlight++ // it left the queue, not the Gate
+		g.stats.InService++
+		g.stats.Started++
+		g.controller.Observe(now, Event{Kind: Started, Request: r})
+		out = append(out, Action{Kind: Start, Request: r})
+	}
+	g.check()
+	return out
+}
+
+// ask puts r before the controller and keeps the tag of its answer with r. The controller is shown a copy, so it cannot change r.
+func (g *Gate) ask(now clock.Instant, s Stage, r *Request) Decision {
+	g.asked = *r
+	d := g.controller.Decide(now, s, &g.asked)
+	if d.Tag != 0 {
+		r.Tag = d.Tag
+	}
+	return d
+}
+
+// leave takes w out of the queue.
+func (g *Gate) leave(w *waiter) {
+	g.queue.remove(w)
+	g.inFlight--
+}
+
+func (g *Gate) refuse(now clock.Instant, s Stage, why Reason, r Request, out []Action) []Action {
+	g.observeRefused(now, s, why, r)
+	return append(out, Action{Kind: Refuse, Reason: why, Request: r})
+}
+
+func (g *Gate) observeRefused(now clock.Instant, s Stage, why Reason, r Request) {
+	if why == NoReason {
+		panic("control: controller rejected without a reason")
+	}
+	g.stats.Shed[why]++
+	g.controller.Observe(now, Event{Kind: Refused, Stage: s, Reason: why, Request: r})
+}
+
+// full reports whether the queue is at its bound.
+func (g *Gate) full() bool { return g.bound > 0 && g.queue.n >= g.bound }
+
+// check panics when the Gate's own counts contradict each other. It costs three comparisons and stays on: a lost slot would show as
+// nothing but a slower server.
+func (g *Gate) check() {
+	switch busy := g.stats.InService; {
+	case g.slots > 0 && busy > g.slots:
+		panic("control: more in service than slots")
+	case g.bound > 0 && g.queue.n > g.bound:
+		panic("control: more queued than the bound")
+	case g.inFlight != g.queue.n+busy:
+		panic("control: in-flight is not queued plus in service")
+	}
+}

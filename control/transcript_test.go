@@ -1,0 +1,9 @@
+package control_test
+
+import (
+	"testing"
+
+	"spillway/control/controltest"
+)
+
+func TestTranscripts(t *testing.T) { controltest.Run(t, "testdata") }
