@@ -3,6 +3,7 @@
 package hist
 
 import (
+	"math"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -64,10 +65,15 @@ func (h *Hist) Mean() time.Duration {
 	return time.Duration(h.sum / float64(n))
 }
 
-// Percentile returns the p-th percentile, 0 ≤ p ≤ 100, never above the exact maximum; 0 when empty.
+// Percentile returns the p-th percentile, 0 ≤ p ≤ 100: the smallest recorded value that at least p percent of all do not exceed, to
+// three digits and never above the exact maximum; 0 when empty.
 func (h *Hist) Percentile(p float64) time.Duration {
-	if h.Count() == 0 {
+	n := h.Count()
+	if n == 0 {
 		return 0
 	}
-	return min(time.Duration(h.h.ValueAtPercentile(p)), h.Max())
+	// The library rounds the rank to the nearest, which of ten values makes the ninth their 94th percentile. Rounded up here, it is
+	// handed over as the percentage that belongs to it. The factor keeps 99.9 % of 1000 from becoming the 1000th.
+	rank := max(math.Ceil(p/100*float64(n)*(1-1e-12)), 1)
+	return min(time.Duration(h.h.ValueAtPercentile(rank/float64(n)*100)), h.Max())
 }
