@@ -126,8 +126,8 @@ func TestNewRefuses(t *testing.T) {
 		want     string
 	}{
 		{"codle", nil, `unknown controller "codle"; did you mean "codel"?`},
-		{"", nil, `unknown controller ""; known are ` + strings.Join(Names(), ", ")},
-		{"zzzzzzzz", nil, `unknown controller "zzzzzzzz"; known are ` + strings.Join(Names(), ", ")},
+		{"", nil, `unknown controller ""; known are ` + strings.Join(catalog.Names(), ", ")},
+		{"zzzzzzzz", nil, `unknown controller "zzzzzzzz"; known are ` + strings.Join(catalog.Names(), ", ")},
 		{"codel", map[string]any{"traget": "5ms"}, `controller codel: unknown setting "traget"; did you mean "target"?`},
 		{"codel", map[string]any{"Target": "5ms"}, `controller codel: unknown setting "Target"; did you mean "target"?`},
 		{"codel", map[string]any{"zzz": 1, "aaaaaa": 1}, `controller codel: unknown setting "aaaaaa"; known are target, interval`},
