@@ -1,0 +1,140 @@
+// Package memproto is the memcached protocol, text and meta commands, for servers and for clients.
+//
+// A server feeds what it has read to a Parser, which yields Commands, and renders replies with a Writer. A client renders commands
+// with the Append functions and feeds what it has read to a ReplyParser. Neither side reads or writes sockets, and neither
+// allocates. Where the protocol's text leaves things open, memcached 1.6.18 is followed to the byte, odd cases included.
+package memproto
+
+// Verb says which command it is.
+type Verb uint8
+
+// The commands of this server. Unknown is never returned with status Ready.
+const (
+	Unknown Verb = iota
+	Get
+	Gets
+	Set
+	Delete
+	MetaGet
+	MetaSet
+	MetaDelete
+	MetaNoop
+	Version
+	Stats
+	Quit
+)
+
+var verbNames = [...]string{
+	Unknown: "unknown", Get: "get", Gets: "gets", Set: "set", Delete: "delete", MetaGet: "mg", MetaSet: "ms", MetaDelete: "md",
+	MetaNoop: "mn", Version: "version", Stats: "stats", Quit: "quit",
+}
+
+// String returns the word that begins the command's line.
+func (v Verb) String() string {
+	if int(v) < len(verbNames) {
+		return verbNames[v]
+	}
+	return verbNames[Unknown]
+}
+
+// Meta reports whether v is one of the meta commands, whose replies carry flags.
+func (v Verb) Meta() bool { return v >= MetaGet && v <= MetaNoop }
+
+// Admin reports whether v is about the server or the connection and not about an item.
+func (v Verb) Admin() bool { return v >= MetaNoop }
+
+// Command is one parsed command. Its slices point into the buffer that was parsed, or into the Parser, until Hold copies them.
+type Command struct {
+	Verb Verb
+	Key  []byte // the first key, decoded if it came in base64
+	Args []byte // the rest of the line: further keys of a get, flags of a meta command, what stats are asked for
+
+	ClientFlags uint32 // set, ms F
+	Exptime     int32  // set, ms T, mg T: 0 never, up to 30 days relative, above that Unix time, negative already gone
+	Length      int    // of the value of a storage command
+	Value       []byte // of a storage command, without its line end
+	CAS         uint64 // ms C, md C
+	Demand      uint32 // P<n>: how many requests the client would like to send
+
+	NoReply     bool // classic: no answer at all
+	Quiet       bool // meta q: no answer where it is the expected one
+	Owned       bool // Value's memory was made for this command: whoever executes it may keep it
+	TooLarge    bool // the item is over the Parser's limit; its value was not read and is nil
+	BinaryKey   bool // meta b: Key came in base64 and goes back in base64
+	WantValue   bool // mg v
+	WantTimings bool // meta L
+	HasDemand   bool // meta P<n>
+	HasCAS      bool // meta C
+	HasTTL      bool // meta T
+	NoUpdate    bool // mg u: the access is not noted
+
+	Error string // of status Refused and Close: the line to answer, "" for silence
+}
+
+// ItemKeys calls yield for each key of a get, in order, until it returns false.
+func (c *Command) ItemKeys(yield func(key []byte) bool) {
+	if !yield(c.Key) {
+		return
+	}
+	for key, rest := token(c.Args); len(key) > 0; key, rest = token(rest) {
+		if !yield(key) {
+			return
+		}
+	}
+}
+
+// Hold copies Key and Args into mem, which grows as needed, so that the command outlives the buffer it was parsed from. It returns
+// mem. Value is not copied.
+func (c *Command) Hold(mem []byte) []byte {
+	mem = append(mem[:0], c.Key...)
+	mem = append(mem, c.Args...)
+	n := len(c.Key)
+	c.Key, c.Args = mem[:n:n], mem[n:len(mem):len(mem)]
+	return mem
+}
+
+// SetBlock completes a command of status Block with its data block: Length bytes of value and two of line end. Value then points into
+// block. The status is Ready, or Refused when the block does not end in a line end.
+func (c *Command) SetBlock(block []byte) Status {
+	value := block[:c.Length]
+	if block[c.Length] != '\r' || block[c.Length+1] != '\n' {
+		return c.refuse(errBadChunk)
+	}
+	c.Value = value
+	return Ready
+}
+
+// refuse makes c a refused command. A classic command with noreply is refused in silence, as memcached does it; that leaves client
+// and server in step only because such a client expects nothing.
+func (c *Command) refuse(text string) Status {
+	if c.NoReply {
+		text = ""
+	}
+	c.Error = text
+	return Refused
+}
+
+// What memcached answers to mistakes, to the letter.
+const (
+	errUnknown      = "ERROR"
+	errFormat       = "CLIENT_ERROR bad command line format"
+	errDelete       = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]"
+	errBadChunk     = "CLIENT_ERROR bad data chunk"
+	errDuplicate    = "CLIENT_ERROR duplicate flag"
+	errInvalidFlag  = "CLIENT_ERROR invalid flag"
+	errDeleteFlag   = "CLIENT_ERROR invalid or duplicate flag"
+	errBadToken     = "CLIENT_ERROR bad token in command line format"
+	errBadKey       = "CLIENT_ERROR error decoding key"
+	errOpaque       = "CLIENT_ERROR opaque token too long"
+	errManyFlagsGet = "CLIENT_ERROR options flags are too long"
+	errManyFlags    = "CLIENT_ERROR options flags too long"
+	errModeLength   = "CLIENT_ERROR incorrect length for M token"
+	errMode         = "CLIENT_ERROR invalid mode for ms M token"
+	errDelta        = "CLIENT_ERROR invalid numeric delta value"
+	errInitial      = "CLIENT_ERROR invalid numeric initial value"
+
+	// TooLargeText is the answer to an item over the limit.
+	TooLargeText = "SERVER_ERROR object too large for cache"
+	// BinaryText is the answer to a client of the binary protocol.
+	BinaryText = "CLIENT_ERROR the binary protocol is not spoken here, use the text protocol"
+)

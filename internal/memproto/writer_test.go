@@ -1,0 +1,150 @@
+package memproto
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+// parse returns the one command of a text.
+func parse(t testing.TB, text string) Command {
+	t.Helper()
+	var p Parser
+	var c Command
+	if n, s := p.Parse([]byte(text), &c); s != Ready || n != len(text) {
+		t.Fatalf("%q: status %v, error %q, %d of %d bytes", text, s, c.Error, n, len(text))
+	}
+	c.Hold(nil)
+	return c
+}
+
+// flat returns what a Writer holds as it goes over the wire.
+func flat(w *Writer) string {
+	var b strings.Builder
+	at := 0
+	for _, ref := range w.Refs {
+		b.Write(w.Buf[at:ref.At])
+		b.Write(ref.Data)
+		at = ref.At
+	}
+	b.Write(w.Buf[at:])
+	return b.String()
+}
+
+func TestReplies(t *testing.T) {
+	t.Parallel()
+	item := Item{Key: []byte("a"), Value: []byte("xyz"), Flags: 5, CAS: 19, TTL: -1, Idle: 2}
+	binary := item
+	binary.BinaryKey, binary.Fetched, binary.TTL = true, true, 7
+	hit := func(it Item) func(*Writer, *Command) { return func(w *Writer, c *Command) { w.Hit(c, it) } }
+	result := func(r Result) func(*Writer, *Command) { return func(w *Writer, _ *Command) { w.Result(r, 33) } }
+	miss := func(*Writer, *Command) {}
+	for _, tc := range []struct {
+		command string
+		do      func(*Writer, *Command)
+		want    string
+	}{
+		{"get a\r\n", hit(item), "VALUE a 5 3\r\nxyz\r\nEND\r\n"},
+		{"gets a\r\n", hit(item), "VALUE a 5 3 19\r\nxyz\r\nEND\r\n"},
+		{"get a\r\n", miss, "END\r\n"},
+		{"mg a\r\n", hit(item), "HD\r\n"},
+		{"mg a q v s f c t k O123 h l\r\n", hit(item), "VA 3 s3 f5 c19 t-1 ka O123 h0 l2\r\nxyz\r\n"},
+		{"mg YQ== b k h t\r\n", hit(binary), "HD kYQ== b h1 t7\r\n"},
+		{"mg a k\r\n", hit(binary), "HD kYQ== b\r\n"},
+		{"mg a v L P O1\r\n", hit(item), "VA 3 L1500,20 O1\r\nxyz\r\n"},
+		{"mg a P3 L\r\n", hit(item), "HD P9 L1500,20\r\n"},
+		{"mg a k O12 L\r\n", miss, "EN ka O12 L1500,20\r\n"},
+		{"mg YQ== b k\r\n", miss, "EN kYQ== b\r\n"},
+		{"mg a q\r\n", miss, ""},
+		{"set a 0 0 1\r\nx\r\n", result(Stored), "STORED\r\n"},
+		{"set a 0 0 1 noreply\r\nx\r\n", result(Stored), ""},
+		{"delete a\r\n", result(NotFound), "NOT_FOUND\r\n"},
+		{"delete a\r\n", result(Done), "DELETED\r\n"},
+		{"ms a 1 c O5 k s f\r\nx\r\n", result(Stored), "HD c33 O5 ka\r\n"},
+		{"ms a 1 q\r\nx\r\n", result(Stored), ""},
+		{"ms a 1 q C1\r\nx\r\n", result(Exists), "EX\r\n"},
+		{"md a q\r\n", result(Done), ""},
+		{"md a q O1\r\n", result(NotFound), "NF O1\r\n"},
+	} {
+		c := parse(t, tc.command)
+		var w Writer
+		tc.do(&w, &c)
+		w.End(&c, Extras{Queued: 1500 * time.Microsecond, Service: 20 * time.Microsecond, Credits: 9})
+		if got := flat(&w); got != tc.want {
+			t.Errorf("%q: got %q, want %q", tc.command, got, tc.want)
+		}
+	}
+}
+
+func TestHeaderOnly(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{
+		"get a\r\n":       "VALUE a 0 0\r\n\r\nEND\r\n",
+		"mg a s v O1\r\n": "HD s3 O1\r\n",
+	} {
+		c := parse(t, command)
+		w := Writer{HeaderOnly: true}
+		w.Hit(&c, Item{Key: []byte("a"), Value: []byte("xyz")})
+		w.End(&c, Extras{})
+		if got := flat(&w); got != want {
+			t.Errorf("%q: got %q, want %q", command, got, want)
+		}
+	}
+}
+
+func TestOverloaded(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{
+		"get a\r\n":                    "SERVER_ERROR overloaded codel\r\n",
+		"mg a v q O1\r\n":              "SERVER_ERROR overloaded codel\r\n",
+		"mg a L P4\r\n":                "SERVER_ERROR overloaded codel P7 L3,0\r\n",
+		"set a 0 0 1 noreply\r\nx\r\n": "",
+	} {
+		c := parse(t, command)
+		var w Writer
+		w.Overloaded(&c, "codel", Extras{Queued: 3 * time.Microsecond, Credits: 7})
+		if got := flat(&w); got != want {
+			t.Errorf("%q: got %q, want %q", command, got, want)
+		}
+	}
+}
+
+func TestLargeValuesAreNotCopied(t *testing.T) {
+	t.Parallel()
+	c := parse(t, "get a b c\r\n")
+	big := bytes.Repeat([]byte("v"), refBytes)
+	var first, w Writer
+	first.Line("BEFORE")
+	for key := range c.ItemKeys {
+		w.Hit(&c, Item{Key: key, Value: big})
+	}
+	w.End(&c, Extras{})
+	first.Append(&w)
+	if len(first.Refs) != 3 || len(first.Buf) > 200 {
+		t.Fatalf("%d references, %d bytes copied", len(first.Refs), len(first.Buf))
+	}
+	block := func(key string) string { return "VALUE " + key + " 0 4096\r\n" + string(big) + "\r\n" }
+	if got, want := flat(&first), "BEFORE\r\n"+block("a")+block("b")+block("c")+"END\r\n"; got != want {
+		t.Errorf("got %.80q...", got)
+	}
+	if first.Size() != len(flat(&first)) {
+		t.Errorf("size %d, have %d bytes", first.Size(), len(flat(&first)))
+	}
+}
+
+func TestWriterAllocatesNothing(t *testing.T) {
+	item := Item{Key: []byte("a"), Value: []byte("xyz"), BinaryKey: true}
+	get, set, shed := parse(t, "mg YQ== b k s v f c t h l O12 L P5\r\n"), parse(t, "set a 0 0 1\r\nx\r\n"), parse(t, "mg a L\r\n")
+	w := Writer{Buf: make([]byte, 0, 512)}
+	if n := testing.AllocsPerRun(100, func() {
+		w.Reset()
+		w.Hit(&get, item)
+		w.End(&get, Extras{Queued: time.Second, Service: time.Second, Credits: 5})
+		w.Result(Stored, 1)
+		w.End(&set, Extras{})
+		w.Overloaded(&shed, "codel", Extras{})
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
