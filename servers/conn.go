@@ -1,0 +1,347 @@
+//go:build linux
+
+package servers
+
+import (
+	"golang.org/x/sys/unix"
+
+	"spillway/clock"
+	"spillway/control"
+	"spillway/internal/memproto"
+	"spillway/internal/poll"
+)
+
+const (
+	smallValue = 1 << 10 // up to this size a value is copied into its call; a larger one gets memory that a store may keep
+	blockStart = 1 << 20 // a larger block grows as it comes in, so that announcing one costs the server nothing
+	keepBytes  = 16 << 10
+)
+
+// conn is one connection. It belongs to its loop, except for what is guarded by dispatch.mu.
+type conn struct {
+	loop   *loop
+	fd     int
+	token  uint64
+	client uint32
+	parser memproto.Parser
+	rest   []byte // read, and not yet parsed
+
+	block     *call // waits for its data block; nil for none
+	blockData []byte
+	blockGot  int
+
+	head, tail *call // calls in order of arrival, head is to be answered next
+	pending    int   // how many
+	held       int   // bytes of their values
+	out        output
+	backlog    int // bytes that the socket would not take
+
+	active   clock.Instant // last traffic
+	eof      bool          // nothing more will be read: the client has said all, quit, or is in error; answer and close
+	paused   bool          // not read for now, because too much is pending
+	writing  bool          // the poller reports when it can be written
+	dirty    bool          // in loop.dirty
+	resuming bool          // in loop.resumed
+	dead     bool          // closed; calls that others still have keep it
+
+	// Guarded by dispatch.mu.
+	busy     bool // one of its calls is being executed
+	deferred list // started calls that wait for that one
+	gone     bool // dead, as the dispatcher knows it
+}
+
+// read takes what the socket has and parses it.
+func (l *loop) read(c *conn) {
+	if c.block != nil {
+		l.readBlock(c)
+		return
+	}
+	buf := l.buf
+	if len(c.rest) > len(buf)/2 { // a get with very many keys
+		buf = make([]byte, 2*len(c.rest)+readBytes)
+	}
+	k := copy(buf, c.rest)
+	n, err := poll.Read(c.fd, buf[k:])
+	switch {
+	case err == unix.EAGAIN:
+	case err != nil:
+		l.kill(c)
+	case n == 0:
+		l.endOfInput(c)
+	default:
+		l.bytesRead.Add(uint64(n))
+		l.feed(c, buf[:k+n])
+	}
+}
+
+// readBlock reads into the data block that is being gathered.
+func (l *loop) readBlock(c *conn) {
+	if len(c.blockData) == c.blockGot { // grown as far as it was, and more is to come
+		want := c.block.cmd.Length + 2
+		grown := make([]byte, min(2*len(c.blockData), want))
+		copy(grown, c.blockData)
+		c.blockData = grown
+	}
+	n, err := poll.Read(c.fd, c.blockData[c.blockGot:])
+	switch {
+	case err == unix.EAGAIN:
+		return
+	case err != nil:
+		l.kill(c)
+		return
+	case n == 0:
+		l.endOfInput(c)
+		return
+	}
+	l.bytesRead.Add(uint64(n))
+	if c.blockGot += n; c.blockGot == c.block.cmd.Length+2 {
+		l.endBlock(c)
+	}
+}
+
+// feed parses buf, which holds everything read and not yet parsed, and keeps what is left over.
+func (l *loop) feed(c *conn, buf []byte) {
+	for len(buf) > 0 && !c.eof && !c.paused {
+		n, status := c.parser.Parse(buf, &l.cmd)
+		buf = buf[n:]
+		if status == memproto.NeedMore {
+			break
+		}
+		switch status {
+		case memproto.Ready:
+			l.command(c)
+		case memproto.Block:
+			n := l.beginBlock(c, buf)
+			buf = buf[n:]
+		case memproto.Refused:
+			l.reply(c, l.cmd.Error)
+		case memproto.Close:
+			l.reply(c, l.cmd.Error)
+			l.endOfInput(c)
+		}
+		if c.full() {
+			c.paused = true
+			l.watch(c)
+		}
+	}
+	if c.eof {
+		buf = nil
+	}
+	c.rest = append(c.rest[:0], buf...)
+	if len(c.rest) == 0 && cap(c.rest) > keepBytes {
+		c.rest = nil
+	}
+	l.advance(c)
+}
+
+// full reports whether c has so much pending that it is not to be read for now.
+func (c *conn) full() bool {
+	config := &c.loop.server.config
+	return c.pending >= config.Pipeline || c.held >= config.HeldBytes || c.backlog >= config.OutBytes
+}
+
+// command takes in the complete command in l.cmd.
+func (l *loop) command(c *conn) {
+	if l.cmd.Verb.Admin() {
+		q := l.newCall(c, admin)
+		l.hold(q)
+		if l.cmd.Verb == memproto.Quit {
+			l.endOfInput(c)
+		}
+		return
+	}
+	q := l.newCall(c, gated)
+	l.hold(q)
+	switch v := q.cmd.Value; {
+	case len(v) > smallValue:
+		q.cmd.Value, q.cmd.Owned = append(make([]byte, 0, len(v)), v...), true
+	case v != nil:
+		q.small = append(q.small[:0], v...)
+		q.cmd.Value = q.small
+	}
+	c.held += len(q.cmd.Value)
+	l.arrivals.push(q)
+}
+
+// hold moves the command in l.cmd to q.
+func (l *loop) hold(q *call) {
+	q.cmd = l.cmd
+	q.mem = q.cmd.Hold(q.mem)
+}
+
+// reply answers a line to a command that does not get to be executed. An empty line is no answer at all.
+func (l *loop) reply(c *conn, line string) {
+	if line == "" {
+		return
+	}
+	q := l.newCall(c, fixed)
+	q.line = line
+}
+
+// beginBlock starts to gather the data block of the command in l.cmd and returns how much of it was in buf.
+func (l *loop) beginBlock(c *conn, buf []byte) int {
+	q := l.newCall(c, gated)
+	l.hold(q)
+	c.block = q
+	c.blockData = make([]byte, max(min(q.cmd.Length+2, blockStart), len(buf)))
+	c.blockGot = copy(c.blockData, buf)
+	return c.blockGot
+}
+
+// endBlock takes in the storage command whose data block is complete.
+func (l *loop) endBlock(c *conn) {
+	q := c.block
+	if status := q.cmd.SetBlock(c.blockData); status == memproto.Refused {
+		q.kind, q.line = fixed, q.cmd.Error
+	} else {
+		q.cmd.Owned = true
+		c.held += len(q.cmd.Value)
+		l.arrivals.push(q)
+	}
+	c.block, c.blockData, c.blockGot = nil, nil, 0
+	l.advance(c)
+}
+
+// endOfInput notes that nothing more is to be read from c. What has been read is still executed and answered: a client may close its
+// own direction and wait for replies. A client that is gone for good shows as a hang-up sooner or later, and then its calls are
+// withdrawn.
+func (l *loop) endOfInput(c *conn) {
+	if c.eof {
+		return
+	}
+	c.eof, c.rest = true, nil
+	if q := c.block; q != nil { // its block will never be complete
+		q.kind = fixed
+		c.block, c.blockData = nil, nil
+	}
+	l.watch(c)
+	l.advance(c)
+}
+
+// settle takes back a call from the dispatcher.
+func (l *loop) settle(q *call) {
+	c := q.conn
+	switch {
+	case c.dead:
+		c.pending--
+		l.freeCall(q)
+		return
+	case q.reason == control.NoReason:
+		l.answer(q, &q.w)
+		return
+	}
+	w := &q.w
+	if c.head == q {
+		w = &c.out.w
+	}
+	w.Overloaded(&q.cmd, q.reason.String(), memproto.Extras{Queued: q.ended.Sub(q.request.Arrived), Credits: q.credits})
+	q.done = true
+	l.advance(c)
+}
+
+// answer completes the reply of an executed call in w, which is its own or the connection's.
+func (l *loop) answer(q *call, w *memproto.Writer) {
+	q.extra.Credits = q.credits
+	w.End(&q.cmd, q.extra)
+	q.done = true
+	l.advance(q.conn)
+}
+
+// advance moves the replies that are due to the output, in order.
+func (l *loop) advance(c *conn) {
+	if c.dead {
+		return
+	}
+	for q := c.head; q != nil && q != c.block; q = c.head {
+		switch {
+		case q.kind == admin:
+			l.server.admin(q, &c.out.w)
+		case q.kind == fixed:
+			if q.line != "" {
+				c.out.w.Line(q.line)
+			}
+		case !q.done:
+			return
+		default:
+			c.out.w.Append(&q.w)
+		}
+		c.unlink(q)
+		l.freeCall(q)
+		l.mark(c)
+	}
+	if c.eof && c.head == nil {
+		l.mark(c) // to be closed when all is written
+	}
+}
+
+// unlink takes the head out of the calls of c.
+func (c *conn) unlink(q *call) {
+	if c.head = q.after; c.head == nil {
+		c.tail = nil
+	}
+	c.pending--
+}
+
+// mark has c's output written at the end of the turn.
+func (l *loop) mark(c *conn) {
+	if !c.dirty {
+		c.dirty = true
+		l.dirty = append(l.dirty, c)
+	}
+}
+
+// watch tells the poller what c is waiting for.
+func (l *loop) watch(c *conn) {
+	if c.dead {
+		return
+	}
+	var err error
+	if c.eof || c.paused {
+		err = l.poll.Pause(c.fd, c.token, c.writing)
+	} else {
+		err = l.poll.Modify(c.fd, c.token, c.writing)
+	}
+	if err != nil {
+		l.kill(c)
+	}
+}
+
+// kill closes c at once. Calls that wait in the gate are withdrawn, those that have been started are discarded when they come back.
+func (l *loop) kill(c *conn) {
+	if c.dead {
+		return
+	}
+	c.dead, c.eof = true, true
+	_ = l.poll.Remove(c.fd)
+	_ = unix.Close(c.fd)
+	i := uint32(c.token)
+	l.slots[i].conn = nil
+	l.slots[i].life = (l.slots[i].life + 1) % (1 << 31) // the bit above is listenToken's
+	l.vacant = append(l.vacant, int(i))
+	l.open--
+	l.server.gone()
+
+	var arrivals list // of others; those of c have not come to the gate yet
+	for q := l.arrivals.pop(); q != nil; q = l.arrivals.pop() {
+		if q.conn == c {
+			q.done = true
+		} else {
+			arrivals.push(q)
+		}
+	}
+	l.arrivals = arrivals
+	removed := l.server.dispatch.withdraw(l, c)
+	for q := removed.pop(); q != nil; q = removed.pop() {
+		q.done = true
+	}
+	for q := c.head; q != nil; {
+		after := q.after
+		if q.done || q.kind != gated || q == c.block {
+			c.pending--
+			l.freeCall(q)
+		}
+		q = after
+	}
+	c.head, c.tail, c.block, c.blockData, c.rest = nil, nil, nil, nil, nil
+	c.out = output{}
+}

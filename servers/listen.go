@@ -1,0 +1,141 @@
+//go:build linux
+
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"spillway/clock"
+	"spillway/internal/poll"
+)
+
+// listener is one listening socket.
+type listener struct {
+	fd   int // -1 when closed
+	name string
+	path string // of a unix socket
+}
+
+// acceptPause is how long a loop leaves its listeners alone after the process has run out of descriptors.
+const acceptPause = 10 * time.Millisecond
+
+// acceptBatch bounds the connections taken in one turn, so that a storm of them does not keep the loop from serving.
+const acceptBatch = 64
+
+// splitAddr turns an address as Config.Listen has it into what package net understands.
+func splitAddr(addr string) (network, name string, err error) {
+	if path, ok := strings.CutPrefix(addr, "unix://"); ok {
+		if path == "" {
+			return "", "", errors.New("no path; write unix:///path")
+		}
+		return "unix", path, nil
+	}
+	host := strings.TrimPrefix(addr, "tcp://")
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		return "", "", errors.New("write host:port or unix:///path")
+	}
+	return "tcp", host, nil
+}
+
+func open(addr string) (listener, error) {
+	network, name, err := splitAddr(addr)
+	if err != nil {
+		return listener{}, err
+	}
+	if network == "unix" {
+		if err := removeStale(name); err != nil {
+			return listener{}, err
+		}
+		fd, _, err := poll.Listen("unix", name)
+		return listener{fd: fd, name: addr, path: name}, err
+	}
+	fd, bound, err := poll.Listen("tcp", name)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return listener{}, fmt.Errorf("%w; stop what uses it, or choose another port (port 0 takes any free one)", err)
+	}
+	if err != nil {
+		return listener{}, err
+	}
+	return listener{fd: fd, name: bound.String()}, nil
+}
+
+// removeStale removes the file of a unix socket that nobody listens on any more. Any other file stays, and listening fails.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return errors.New("there is a file of that name that is not a socket")
+	}
+	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		_ = conn.Close()
+		return errors.New("another server listens there; stop it, or choose another path")
+	}
+	return os.Remove(path)
+}
+
+func (l *listener) close() {
+	if l.fd < 0 {
+		return
+	}
+	_ = unix.Close(l.fd)
+	l.fd = -1
+	if l.path != "" {
+		_ = os.Remove(l.path)
+	}
+}
+
+// watchListeners makes loop 0 accept connections, or stop to.
+func (l *loop) watchListeners(on bool) error {
+	for i := range l.server.listen {
+		ls := &l.server.listen[i]
+		if ls.fd < 0 {
+			continue
+		}
+		if !on {
+			_ = l.poll.Remove(ls.fd)
+		} else if err := l.poll.Add(ls.fd, listenToken|uint64(i), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// accept takes in the connections that wait at one listener and deals them out to the loops.
+func (l *loop) accept(now clock.Instant, fd int) {
+	s := l.server
+	for range acceptBatch {
+		conn, err := poll.Accept(fd)
+		if err != nil {
+			if err != unix.EAGAIN { // most likely there are too many open files
+				_ = l.watchListeners(false)
+				l.acceptAt = now.Add(acceptPause)
+			}
+			return
+		}
+		if s.conns.Add(1) > int64(s.config.MaxConns) {
+			s.conns.Add(-1)
+			s.turned.Add(1)
+			_, _ = poll.Write(conn, []byte("ERROR Too many open connections\r\n"))
+			_ = unix.Close(conn)
+			continue
+		}
+		to := s.loops[s.total.Add(1)%uint64(len(s.loops))]
+		if to == l {
+			l.adopt(now, conn)
+		} else {
+			s.dispatch.hand(to, conn)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+//go:build linux
+
+// Package servers is the front end of the reference servers: it reads requests from sockets, puts them before an overload
+// controller, has the started ones executed by a Backend, and answers in order.
+//
+// There is one event loop for each core. In each turn a loop polls its sockets without blocking, reads and parses what has come,
+// takes it to the Gate that all loops share, executes started calls for a bounded time, and writes the replies, with one system call
+// a connection. Calls run to completion on a loop; so requests that have to wait do so in the Gate, where the controller sees them,
+// and not in the sockets of a process that has no time to read.
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"spillway/clock"
+	"spillway/control"
+	"spillway/internal/memproto"
+)
+
+// Backend executes commands. All methods but Close are called from several goroutines at once.
+type Backend interface {
+	// Do executes a get, set or delete of whatever form and gives its result to w. It runs on an event loop: it must not block.
+	// The command's memory is the caller's, except for a Value that is Owned. An error is answered as SERVER_ERROR and counts as
+	// failed.
+	Do(cmd *memproto.Command, w *memproto.Writer) error
+	// Stats calls yield with each of the backend's counts, in memcached's names where it has one.
+	Stats(yield func(name string, value uint64) bool)
+	// Close is called when nothing is executed any more.
+	Close() error
+}
+
+// Config says how a Server serves. Default fills it.
+type Config struct {
+	Listen []string // "host:port", "tcp://host:port" or "unix:///path"; at least one
+
+	Loops    int           // event loops
+	Slots    int           // how many calls may be in service at once; 0 for as many as there are loops, negative for no limit
+	Queue    int           // how many calls may wait in the Gate; 0 for no limit
+	Deadline time.Duration // a call that has waited longer than this is refused as expired; 0 for never
+	SLO      time.Duration // latency objective, given to the controller as each request's Budget; 0 for none
+
+	MaxConns    int           // connections beyond this are turned away
+	IdleTimeout time.Duration // a connection without traffic is closed after this; 0 for never
+	MaxItem     int           // bytes of the largest item, counted as memcached counts; 0 for no limit
+	Pipeline    int           // unanswered calls of one connection; beyond it the connection is not read
+	HeldBytes   int           // bytes of unexecuted values of one connection; likewise
+	OutBytes    int           // bytes of replies that a client does not take; likewise
+	Grace       time.Duration // how long a shutdown waits for calls in flight and for clients to take their replies
+
+	Version string // what the version command answers
+	Metrics string // host:port of the /metrics page; "" for none
+}
+
+// Default returns the configuration of a server on memcached's port.
+func Default() Config {
+	return Config{
+		Listen: []string{"127.0.0.1:11211"}, Loops: runtime.GOMAXPROCS(0), MaxConns: 1024, MaxItem: 1 << 20,
+		Pipeline: 16 << 10, HeldBytes: 32 << 20, OutBytes: 1 << 20, Grace: 5 * time.Second, Version: "1.6.18-spillway",
+	}
+}
+
+// Check says what is wrong with c, nil if nothing is.
+func (c *Config) Check() error {
+	switch {
+	case len(c.Listen) == 0:
+		return errors.New("no address to listen on")
+	case c.Loops < 1:
+		return fmt.Errorf("%d event loops: at least one is needed", c.Loops)
+	case c.Queue < 0, c.MaxItem < 0, c.Deadline < 0, c.SLO < 0, c.IdleTimeout < 0, c.Grace < 0:
+		return errors.New("queue, deadline, SLO, idle timeout, item size and grace must not be negative")
+	case c.MaxConns < 1, c.Pipeline < 1, c.HeldBytes < 1, c.OutBytes < 1:
+		return errors.New("connections, pipeline, held bytes and output bytes must be at least 1")
+	}
+	for _, addr := range c.Listen {
+		if _, _, err := splitAddr(addr); err != nil {
+			return fmt.Errorf("address %q: %w", addr, err)
+		}
+	}
+	return nil
+}
+
+// Server is a front end with its sockets open.
+type Server struct {
+	config   Config
+	backend  Backend
+	clock    *clock.Real
+	dispatch dispatch
+	loops    []*loop
+	listen   []listener
+	metrics  net.Listener // nil without
+
+	conns   atomic.Int64 // open now
+	total   atomic.Uint64
+	turned  atomic.Uint64 // away at the connection limit
+	clients atomic.Uint32 // the last Request.Client
+	stop    atomic.Bool   // a shutdown has begun
+}
+
+// New opens the sockets of a server. Connections are accepted once Serve runs. The server owns backend and controller.
+func New(backend Backend, controller control.Controller, config Config) (_ *Server, err error) {
+	if err := config.Check(); err != nil {
+		return nil, fmt.Errorf("servers: %w", err)
+	}
+	slots := config.Slots
+	switch {
+	case slots == 0:
+		slots = config.Loops
+	case slots < 0:
+		slots = 0
+	}
+	s := &Server{config: config, backend: backend, clock: clock.NewReal()}
+	s.dispatch.init(control.NewGate(controller, control.GateConfig{Slots: slots, Queue: config.Queue}), controller, s.clock)
+	defer func() {
+		if err != nil {
+			s.closeSockets()
+		}
+	}()
+	for range config.Loops {
+		l, err := newLoop(s, len(s.loops))
+		if err != nil {
+			return nil, fmt.Errorf("servers: %w", err)
+		}
+		s.loops = append(s.loops, l)
+	}
+	s.dispatch.loops = s.loops
+	for _, addr := range config.Listen {
+		ls, err := open(addr)
+		if err != nil {
+			return nil, fmt.Errorf("listening on %s: %w", addr, err)
+		}
+		s.listen = append(s.listen, ls)
+	}
+	if config.Metrics != "" {
+		if s.metrics, err = net.Listen("tcp", config.Metrics); err != nil {
+			return nil, fmt.Errorf("metrics page: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// Addrs returns the addresses that the server listens on, with the real port where port 0 was asked for.
+func (s *Server) Addrs() []string {
+	var addrs []string
+	for _, l := range s.listen {
+		addrs = append(addrs, l.name)
+	}
+	return addrs
+}
+
+// MetricsAddr returns the address of the /metrics page, "" without one.
+func (s *Server) MetricsAddr() string {
+	if s.metrics == nil {
+		return ""
+	}
+	return s.metrics.Addr().String()
+}
+
+// Serve serves until ctx is done, then shuts down: no more connections and no more commands are taken in, calls in flight are
+// finished and answered, within Config.Grace. It closes the backend and all sockets and must be called exactly once.
+func (s *Server) Serve(ctx context.Context) error {
+	var running sync.WaitGroup
+	if s.metrics != nil {
+		page := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second}
+		running.Go(func() { _ = page.Serve(s.metrics) })
+		defer running.Wait()
+		defer func() { _ = page.Close() }()
+	}
+	stopped := context.AfterFunc(ctx, func() {
+		s.stop.Store(true)
+		s.wakeAll()
+	})
+	defer stopped()
+	errs := make([]error, len(s.loops)+1)
+	var loops sync.WaitGroup
+	for i, l := range s.loops {
+		loops.Go(func() {
+			if errs[i] = l.run(); errs[i] != nil && s.stop.CompareAndSwap(false, true) {
+				// One loop that cannot go on ends the server; half a server would look like a slow one.
+				s.wakeAll()
+			}
+		})
+	}
+	loops.Wait()
+	for _, l := range s.loops { // connections handed to a loop that had already ended
+		for _, fd := range l.post.conns {
+			_ = unix.Close(fd)
+		}
+	}
+	s.closeSockets()
+	errs[len(s.loops)] = s.backend.Close()
+	return errors.Join(errs...)
+}
+
+func (s *Server) wakeAll() {
+	for _, l := range s.loops {
+		l.wake()
+	}
+}
+
+// gone takes note that a connection has been closed. A shutdown waits for the last one.
+func (s *Server) gone() {
+	if s.conns.Add(-1) == 0 && s.stop.Load() {
+		s.wakeAll()
+	}
+}
+
+// Close frees the sockets of a server that is not going to serve.
+func (s *Server) Close() error {
+	s.closeSockets()
+	return s.backend.Close()
+}
+
+func (s *Server) closeSockets() {
+	for i := range s.listen {
+		s.listen[i].close()
+	}
+	for _, l := range s.loops {
+		_ = l.poll.Close()
+	}
+	if s.metrics != nil {
+		_ = s.metrics.Close()
+	}
+}

@@ -1,0 +1,178 @@
+//go:build linux
+
+package servers
+
+import (
+	"fmt"
+	"iter"
+	"math/bits"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"spillway/control"
+	"spillway/internal/memproto"
+)
+
+// timing is a histogram of durations: bucket i counts those of less than 2^i µs that no smaller bucket counts.
+type timing struct {
+	count   uint64
+	sum     time.Duration
+	buckets [timingBuckets]uint64
+}
+
+// timingBuckets reach beyond two minutes. What is longer still is in the count only.
+const timingBuckets = 28
+
+func (t *timing) add(d time.Duration) {
+	t.count++
+	t.sum += d
+	if i := bits.Len64(uint64(max(d, 0) / time.Microsecond)); i < timingBuckets {
+		t.buckets[i]++
+	}
+}
+
+func (t *timing) mean() time.Duration {
+	if t.count == 0 {
+		return 0
+	}
+	return t.sum / time.Duration(t.count)
+}
+
+// counts are the figures of the dispatcher at one instant.
+type counts struct {
+	gate       control.Stats
+	ready      int // started, and not yet executed
+	queueDelay time.Duration
+	queueing   timing
+	service    timing
+	meters     []meter
+}
+
+type meter struct {
+	name  string
+	value float64
+}
+
+// count reads the dispatcher's figures. The loops wait meanwhile, for as long as a few hundred bytes take to copy.
+func (d *dispatch) count() counts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.at(d.clock.Now())
+	c := counts{
+		gate: d.mu.gate.Stats(), ready: d.mu.ready.n, queueDelay: d.mu.gate.QueueDelay(now),
+		queueing: d.mu.queueing, service: d.mu.service,
+	}
+	if q := d.mu.ready.head; q != nil {
+		c.queueDelay = max(c.queueDelay, now.Sub(q.request.Arrived))
+	}
+	if d.meter != nil {
+		for name, value := range d.meter.Meters() {
+			c.meters = append(c.meters, meter{name: name, value: value})
+		}
+	}
+	return c
+}
+
+// admin answers a command about the server or the connection.
+func (s *Server) admin(q *call, w *memproto.Writer) {
+	switch q.cmd.Verb {
+	case memproto.MetaNoop:
+		w.Line("MN")
+	case memproto.Version:
+		w.Line("VERSION " + s.config.Version)
+	case memproto.Stats:
+		word, _, _ := strings.Cut(string(q.cmd.Args), " ")
+		switch word {
+		case "":
+			writeStats(w, s.stats())
+		case "spillway":
+			writeStats(w, s.spillwayStats())
+		default:
+			w.Line("ERROR")
+		}
+	}
+}
+
+func writeStats(w *memproto.Writer, stats iter.Seq2[string, string]) {
+	for name, value := range stats {
+		w.Stat(name, value)
+	}
+	w.Line("END")
+}
+
+// stats yields what the plain stats command shows, in memcached's names and meaning.
+func (s *Server) stats() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		var usage unix.Rusage
+		_ = unix.Getrusage(unix.RUSAGE_SELF, &usage) // cannot fail with these arguments
+		now := time.Now()
+		received, sent := s.traffic()
+		number := func(v uint64) string { return strconv.FormatUint(v, 10) }
+		for _, row := range [][2]string{
+			{"pid", strconv.Itoa(os.Getpid())},
+			{"uptime", strconv.FormatInt(int64(now.Sub(s.clock.Began()).Seconds()), 10)},
+			{"time", strconv.FormatInt(now.Unix(), 10)},
+			{"version", s.config.Version},
+			{"pointer_size", strconv.Itoa(strconv.IntSize)},
+			{"rusage_user", fmt.Sprintf("%d.%06d", usage.Utime.Sec, usage.Utime.Usec)},
+			{"rusage_system", fmt.Sprintf("%d.%06d", usage.Stime.Sec, usage.Stime.Usec)},
+			{"max_connections", strconv.Itoa(s.config.MaxConns)},
+			{"curr_connections", strconv.FormatInt(s.conns.Load(), 10)},
+			{"total_connections", number(s.total.Load())},
+			{"rejected_connections", number(s.turned.Load())},
+			{"bytes_read", number(received)},
+			{"bytes_written", number(sent)},
+			{"threads", strconv.Itoa(len(s.loops))},
+		} {
+			if !yield(row[0], row[1]) {
+				return
+			}
+		}
+		for name, value := range s.backend.Stats {
+			if !yield(name, number(value)) {
+				return
+			}
+		}
+	}
+}
+
+// spillwayStats yields the figures of overload control. Sheds are listed by reason, those that did not happen too, so that whoever
+// adds them up finds every name.
+func (s *Server) spillwayStats() iter.Seq2[string, string] {
+	c := s.dispatch.count()
+	return func(yield func(string, string) bool) {
+		row := func(name string, value uint64) bool { return yield(name, strconv.FormatUint(value, 10)) }
+		g := &c.gate
+		if !row("arrivals", g.Arrived) || !row("started", g.Started) || !row("finished", g.Finished) || !row("failed", g.Failed) ||
+			!row("in_service", uint64(g.InService)) || !row("queued", uint64(g.Queued)) || !row("max_queued", uint64(g.MaxQueued)) {
+			return
+		}
+		for r := control.NoReason + 1; r < control.NumReasons; r++ {
+			if !row("shed_"+r.String(), g.Shed[r]) {
+				return
+			}
+		}
+		if !row("queue_delay_us", uint64(c.queueDelay.Microseconds())) || !row("queue_mean_us", uint64(c.queueing.mean().Microseconds())) ||
+			!row("service_mean_us", uint64(c.service.mean().Microseconds())) {
+			return
+		}
+		for _, m := range c.meters {
+			if !yield("meter_"+m.name, strconv.FormatFloat(m.value, 'g', -1, 64)) {
+				return
+			}
+		}
+	}
+}
+
+// traffic returns the bytes read and written by all loops.
+func (s *Server) traffic() (received, sent uint64) {
+	for _, l := range s.loops {
+		received += l.bytesRead.Load()
+		sent += l.bytesWritten.Load()
+	}
+	return received, sent
+}
