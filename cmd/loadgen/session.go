@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"spillway/internal/harness"
+	"spillway/profiles"
+	"spillway/report"
+)
+
+// session is what run and drive have in common: flags, progress, results, the table at the end.
+type session struct {
+	out, pace string
+	quiet     bool
+	noPreload bool
+}
+
+func (s *session) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&s.out, "out", "", "results `folder`; must be empty or not exist (default results/<UTC>-<name>)")
+	f.StringVar(&s.pace, "pace", "auto", "how the sender waits: auto (sleep, with a real-time priority where permitted and four cores or more), sleep, spin (a whole core)")
+	f.BoolVar(&s.quiet, "quiet", false, "no progress on standard error")
+}
+
+// measure carries out p, prints the comparison and returns an error that has the exit code.
+func (s *session) measure(cmd *cobra.Command, p *profiles.Profile) error {
+	if s.pace != "auto" && s.pace != "sleep" && s.pace != "spin" {
+		return wrong(fmt.Errorf("--pace %q: it is auto, sleep or spin", s.pace))
+	}
+	out := s.out
+	if out == "" {
+		out = harness.DefaultOut(p.Name, time.Now())
+	}
+	progress := newProgress(cmd.ErrOrStderr(), s.quiet)
+	outcome, err := harness.Run(cmd.Context(), harness.Config{
+		Profile: p, Out: out, Pace: s.pace, NoPreload: s.noPreload,
+		Argv: os.Args, Version: moduleVersion(), Observe: progress.observe,
+	})
+	progress.close()
+	if outcome.Points > 0 {
+		if terr := s.show(cmd, outcome.Dir); terr != nil && err == nil {
+			err = terr
+		}
+	}
+	return verdict(outcome, err)
+}
+
+// verdict returns the error that has the exit code of how a run ended.
+func verdict(o harness.Outcome, err error) error {
+	switch {
+	case err != nil:
+		return failed(err)
+	case o.CutShort:
+		return &exit{exitFailed, fmt.Errorf("interrupted; what was measured until then is in %s", o.Dir)}
+	case o.Invalid > 0:
+		return &exit{code: exitInvalid} // the table has said why
+	}
+	return nil
+}
+
+// show prints the comparison as the files have it, and where they are.
+func (s *session) show(cmd *cobra.Command, dir string) error {
+	run, err := report.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if err := report.Terminal(cmd.OutOrStdout(), run); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", filepath.Join(dir, "report.md"))
+	return err
+}

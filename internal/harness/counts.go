@@ -1,0 +1,67 @@
+//go:build linux
+
+package harness
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"spillway/internal/reqlog"
+	"spillway/internal/target"
+	"spillway/workloads"
+)
+
+// Counts are a server's own counts of the commands that it executed.
+type Counts struct {
+	Known    bool
+	Executed [workloads.NumKinds]int64
+	Why      string // they are not known
+}
+
+// counters names the statistics that add up to the executed commands of a kind.
+var counters = [workloads.NumKinds][]string{
+	workloads.Get:    {"cmd_get"},
+	workloads.Set:    {"cmd_set"},
+	workloads.Delete: {"delete_hits", "delete_misses"},
+}
+
+// serverCounts asks the server at url.
+func serverCounts(ctx context.Context, url string) Counts {
+	ctx, cancel := context.WithTimeout(ctx, statsDeadline)
+	defer cancel()
+	stats, err := target.Stats(ctx, url, "")
+	if err != nil {
+		return Counts{Why: err.Error()}
+	}
+	c := Counts{Known: true}
+	for kind, names := range counters {
+		for _, name := range names {
+			n, err := strconv.ParseInt(stats[name], 10, 64)
+			if err != nil {
+				return Counts{Why: fmt.Sprintf("its statistics have no count %s", name)}
+			}
+			c.Executed[kind] += n
+		}
+	}
+	return c
+}
+
+// compare holds the server's counts against ours and says where they differ. What was answered must have been executed; what failed
+// or timed out may have been; what was shed must not.
+func (t *Totals) compare(before, after Counts) (difference string) {
+	for kind := range t {
+		f := &t[kind]
+		least := f[reqlog.OK] + f[reqlog.Late]
+		most := least + f[reqlog.TimedOut] + f[reqlog.Failed]
+		executed := after.Executed[kind] - before.Executed[kind]
+		if executed < least || executed > most {
+			want := strconv.FormatInt(least, 10)
+			if most > least {
+				want += " to " + strconv.FormatInt(most, 10)
+			}
+			return fmt.Sprintf("the server executed %d commands of kind %s, ours say %s", executed, workloads.Kind(kind), want)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,180 @@
+//go:build linux
+
+package harness
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"spillway/internal/drive"
+	"spillway/internal/hist"
+	"spillway/internal/load"
+	"spillway/internal/reqlog"
+	"spillway/report"
+)
+
+// The codes of warnings that the harness adds to those of package drive.
+const (
+	warnServerCount = "server_count" // invalid: the server counted something else
+	warnAllFailed   = "all_failed"   // invalid: nothing was answered nor shed
+	warnServerDied  = "server_died"
+	warnUncounted   = "uncounted" // the server's counts are not known
+	warnMisses      = "misses"
+)
+
+// verdict collects what is to be said of a point.
+type verdict struct {
+	valid    bool
+	warnings []string
+	notes    map[string]string // by code, the numbers behind it
+}
+
+func (v *verdict) warn(code, note string) {
+	if !slices.Contains(v.warnings, code) {
+		v.warnings = append(v.warnings, code)
+	}
+	if note != "" {
+		v.notes[code] = note
+	}
+}
+
+func (v *verdict) invalid(code, note string) {
+	v.valid = false
+	v.warn(code, note)
+}
+
+// judge makes what is written of a point from what was measured.
+func judge(p *Point, r *Result) *report.Point {
+	all := r.Load.Tally.All()
+	v := verdict{valid: r.Load.Valid(), warnings: slices.Clone(r.Load.Warnings), notes: map[string]string{}}
+	v.explainDrive(r, &all)
+	v.server(r, &all)
+	slices.Sort(v.warnings)
+
+	base := p.row()
+	base.Profile, base.Ground = r.Profile.Name, r.Profile.On
+	base.CPURatio = r.CPU
+	base.Valid, base.Warnings = v.valid, v.warnings
+	out := &report.Point{Start: r.Began, Window: r.Load.Tally.Window(), Samples: r.Samples}
+	for i := range r.Load.Tally.Classes {
+		c := &r.Load.Tally.Classes[i]
+		out.Rows = append(out.Rows, classRow(*base, c, r.Load.Tally.Window()))
+		out.Latencies = append(out.Latencies, c.Latency)
+	}
+	out.Rows = append(out.Rows, classRow(*base, &all, r.Load.Tally.Window()))
+	out.Latencies = append(out.Latencies, all.Latency)
+	out.Facts = report.PointFacts{
+		Controller: base.Controller, Settings: p.Controller.Settings, Load: base.Load(), Repeat: p.Repeat, Seed: p.Seed,
+		Started: r.Began.UTC(), WindowS: r.Load.Tally.Window().Seconds(), RealTime: r.Load.RealTime, Preloaded: r.Stored,
+		SenderCPU: r.Load.SenderCPU, Notes: v.notes, LastWords: r.LastWord,
+	}
+	return out
+}
+
+// explainDrive gives the numbers behind the warnings of the driver.
+func (v *verdict) explainDrive(r *Result, all *load.ClassTally) {
+	l := &r.Load
+	slo := l.Tally.TightestSLO()
+	notes := map[string]string{
+		drive.WarnSendLag: fmt.Sprintf("p99 send lag %s, a tenth of the tightest SLO is %s",
+			all.SendLag.Percentile(99).Round(time.Microsecond), slo/10),
+		drive.WarnUnsent:      fmt.Sprintf("%d of %d requests", all.Fates[reqlog.Unsent], l.Arrivals),
+		drive.WarnLittle:      fmt.Sprintf("%.1f requests in flight were counted", l.InFlight),
+		drive.WarnUndrained:   fmt.Sprintf("%d requests", l.Undrained),
+		drive.WarnReconnected: fmt.Sprintf("%d lost, %d established anew", l.Counters.Lost, l.Counters.Reconnects),
+		drive.WarnWindowFull:  fmt.Sprintf("%d requests", l.Counters.WindowFull),
+		drive.WarnSocketFull:  fmt.Sprintf("%d times", l.Counters.SocketFull),
+		drive.WarnSenderCPU:   fmt.Sprintf("%.0f %% of a core", 100*l.SenderCPU),
+		drive.WarnPreempted:   fmt.Sprintf("%d times", l.Preemptions),
+		drive.WarnGCPause:     fmt.Sprintf("%d pauses, %s together", l.GCPauses, l.GCPauseTotal.Round(time.Microsecond)),
+		drive.WarnCutShort:    fmt.Sprintf("after %s of the window", l.Tally.Window().Round(time.Millisecond)),
+	}
+	if err := l.Tally.Check(l.Arrivals); err != nil {
+		notes[drive.WarnAccounting] = err.Error()
+	}
+	for _, code := range l.Warnings {
+		if notes[code] != "" {
+			v.notes[code] = notes[code]
+		}
+	}
+	if l.Arrivals == 0 {
+		v.invalid(drive.WarnNoArrivals, "")
+	}
+}
+
+// server judges what the server did, and whether it counted the same.
+func (v *verdict) server(r *Result, all *load.ClassTally) {
+	switch {
+	case r.Died:
+		v.warn(warnServerDied, r.LastWord)
+	case !r.Before.Known || !r.After.Known:
+		v.warn(warnUncounted, r.Before.Why+r.After.Why)
+	default:
+		if difference := r.Totals.compare(r.Before, r.After); difference != "" {
+			v.invalid(warnServerCount, difference)
+		}
+	}
+	if misses := all.Reads - all.Hits; misses > 0 && !r.NoReads {
+		v.warn(warnMisses, fmt.Sprintf("%d of %d reads", misses, all.Reads))
+	}
+	if n := all.Arrivals(); n > 0 && n == all.Fates[reqlog.Failed]+all.Fates[reqlog.TimedOut]+all.Fates[reqlog.Unsent] && !r.Died {
+		v.invalid(warnAllFailed, "")
+	}
+}
+
+// classRow fills in the columns of one class.
+func classRow(row report.Row, c *load.ClassTally, window time.Duration) report.Row {
+	row.Class = c.Name
+	if c.SLO > 0 {
+		row.SLO = report.Known(micros(c.SLO))
+	}
+	f := &c.Fates
+	row.Fates = report.Fates{
+		OK: f[reqlog.OK], Late: f[reqlog.Late], Refused: f[reqlog.Refused], Rejected: f[reqlog.Rejected], Dropped: f[reqlog.Dropped],
+		Expired: f[reqlog.Expired], TimedOut: f[reqlog.TimedOut], Failed: f[reqlog.Failed], Unsent: f[reqlog.Unsent],
+	}
+	per := func(n int64) report.Value {
+		if window <= 0 {
+			return report.Value{}
+		}
+		return report.Known(float64(n) / window.Seconds())
+	}
+	row.OfferedRPS, row.SentRPS = per(c.Arrivals()), per(c.Sent())
+	row.ThroughputRPS, row.GoodputRPS = per(c.Completed()), per(f[reqlog.OK])
+	row.ShedRatio = share(c.Shed(), c.Arrivals())
+	row.DropRatio = share(c.ServerShed(), c.Sent())
+	row.Latency = report.Latency{
+		Mean: mean(c.Latency), P50: percentile(c.Latency, 50), P90: percentile(c.Latency, 90), P99: percentile(c.Latency, 99),
+		P999: percentile(c.Latency, 99.9),
+	}
+	if c.Latency.Count() > 0 {
+		row.Latency.Max = report.Known(micros(c.Latency.Max()))
+	}
+	row.SendLagP50, row.SendLagP99 = percentile(c.SendLag, 50), percentile(c.SendLag, 99)
+	row.QueueMean, row.QueueP99 = mean(c.Queue), percentile(c.Queue, 99)
+	row.ServiceMean, row.ServiceP99 = mean(c.Service), percentile(c.Service, 99)
+	return row
+}
+
+func share(part, whole int64) report.Value {
+	if whole == 0 {
+		return report.Value{}
+	}
+	return report.Known(float64(part) / float64(whole))
+}
+
+// mean and percentile return nothing for nothing: a histogram without entries has no percentile, least of all 0.
+func mean(h *hist.Hist) report.Value {
+	if h.Count() == 0 {
+		return report.Value{}
+	}
+	return report.Known(micros(h.Mean()))
+}
+
+func percentile(h *hist.Hist, p float64) report.Value {
+	if h.Count() == 0 {
+		return report.Value{}
+	}
+	return report.Known(micros(h.Percentile(p)))
+}

@@ -1,0 +1,260 @@
+package profiles
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"spillway/internal/dist"
+)
+
+// Resolved returns p as YAML with every default and preset written out. Reading it again gives the same profile.
+func (p *Profile) Resolved() []byte {
+	text, err := yaml.MarshalWithOptions(encode(reflect.ValueOf(p).Elem()), yaml.IndentSequence(true))
+	if err != nil {
+		panic("profiles: a checked profile cannot be written: " + err.Error())
+	}
+	return text
+}
+
+// encode is the inverse of decoder.value; it leaves out what is empty.
+func encode(v reflect.Value) any {
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		return dist.FormatDuration(x)
+	case Rate:
+		return x.String()
+	case Size:
+		return x.String()
+	case Factor:
+		return plain(string(x))
+	case SLO:
+		if x.Percentiles == nil {
+			return dist.FormatDuration(x.Limit)
+		}
+		return encode(reflect.ValueOf(x.Percentiles))
+	case Machine:
+		if x.Ref != "" {
+			return x.Ref
+		}
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		return encode(v.Elem())
+	case reflect.Struct:
+		return encodeStruct(v)
+	case reflect.Slice:
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = encode(v.Index(i))
+		}
+		return list
+	case reflect.Map:
+		var m yaml.MapSlice
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, k := range keys {
+			m = append(m, yaml.MapItem{Key: k.String(), Value: encode(v.MapIndex(k))})
+		}
+		return m
+	case reflect.String:
+		return plain(v.String())
+	default:
+		return v.Interface()
+	}
+}
+
+func encodeStruct(v reflect.Value) yaml.MapSlice {
+	m := yaml.MapSlice{}
+	for i := range v.NumField() {
+		key := v.Type().Field(i).Tag.Get("yaml")
+		if key == "" || v.Field(i).IsZero() && !zeroMatters[key] {
+			continue
+		}
+		if k := v.Field(i).Kind(); (k == reflect.Map || k == reflect.Slice) && v.Field(i).Len() == 0 {
+			continue
+		}
+		m = append(m, yaml.MapItem{Key: key, Value: encode(v.Field(i))})
+	}
+	return m
+}
+
+// zeroMatters names the keys whose zero differs from their default.
+var zeroMatters = map[string]bool{"warmup": true, "drain": true, "seed": true}
+
+// plain lets text that is exactly a whole number, a fraction or a truth value stand without quotes; everything else stays a string.
+func plain(s string) any {
+	if i, err := strconv.ParseInt(s, 10, 64); err == nil && strconv.FormatInt(i, 10) == s {
+		return i
+	}
+	if f, err := parseNumber(s); err == nil && f < 1e6 && strconv.FormatFloat(f, 'f', -1, 64) == s {
+		return f
+	}
+	if s == "true" || s == "false" {
+		return s == "true"
+	}
+	return s
+}
+
+// Assignment sets one key of a resolved profile.
+type Assignment struct {
+	Key    string // with dots, lists by index: controllers.0.settings.limit
+	Value  string // YAML, so whole lists and mappings can be given too; null takes the key away
+	Origin string // what the user typed, for messages
+}
+
+// ParseAssignment reads the argument of --set, key=value.
+func ParseAssignment(s string) (Assignment, error) {
+	a := Assignment{Origin: "--set " + s}
+	var ok bool
+	if a.Key, a.Value, ok = strings.Cut(s, "="); !ok || a.Key == "" {
+		return a, a.fail("write it as key=value, such as window=5s or controllers.0.settings.limit=8")
+	}
+	return a, nil
+}
+
+func (a *Assignment) fail(format string, args ...any) error {
+	return &Error{Origin: a.Origin, Message: fmt.Sprintf(format, args...)}
+}
+
+// Set returns p with assignments applied in order to its resolved form. Only the result is checked: on the way there, assignments may
+// pass through states that would be wrong.
+func (p *Profile) Set(assignments []Assignment) (*Profile, error) {
+	if len(assignments) == 0 {
+		return p, nil
+	}
+	root, err := parseTree(p.file, p.Resolved())
+	if err != nil {
+		return nil, err
+	}
+	// What is wrong from here on is wrong because of the assignments; the resolved text has no lines that the user could look at.
+	var origins []string
+	for i := range assignments {
+		origins = append(origins, assignments[i].Origin)
+	}
+	mark(root, p.file+" with "+strings.Join(origins, " "))
+	for i := range assignments {
+		if err := assignments[i].apply(root); err != nil {
+			return nil, err
+		}
+	}
+	changed, err := build(p.file, root)
+	if err != nil {
+		return nil, err
+	}
+	changed.text = p.text
+	return changed, nil
+}
+
+func (a *Assignment) apply(root *node) error {
+	tree, err := parseTree(a.Origin, []byte("value: "+a.Value))
+	if err != nil {
+		return a.fail("the value is not YAML: %s", unplaced(err))
+	}
+	v := tree.get("value")
+	if v == nil || len(tree.keys) != 1 {
+		return a.fail("the value is not YAML")
+	}
+	mark(v, a.Origin)
+	return assign(root, strings.Split(a.Key, "."), v, a.Origin)
+}
+
+// WithControllers returns p with only the controllers named: by their labels, or, where the profile has none of that label, by the name
+// of a controller, which then has its default settings. known lists those names.
+func (p *Profile) WithControllers(labels, known []string) (*Profile, error) {
+	changed := *p
+	changed.Controllers = nil
+	var mine []string
+	for i := range p.Controllers {
+		mine = append(mine, p.Controllers[i].Label())
+	}
+	for i, label := range labels {
+		if slices.Contains(labels[:i], label) {
+			return nil, fmt.Errorf("--controllers: %q stands there twice", label)
+		}
+		if at := slices.Index(mine, label); at >= 0 {
+			changed.Controllers = append(changed.Controllers, p.Controllers[at])
+		} else if slices.Contains(known, label) {
+			changed.Controllers = append(changed.Controllers, Controller{Name: label})
+		} else {
+			all := append(slices.Clone(mine), known...)
+			hint := "known are " + strings.Join(slices.Compact(slices.Sorted(slices.Values(all))), ", ")
+			if near := Nearest(label, all); near != "" {
+				hint = fmt.Sprintf("did you mean %q?", near)
+			}
+			return nil, fmt.Errorf("--controllers: no controller %q; %s", label, hint)
+		}
+	}
+	return &changed, nil
+}
+
+func unplaced(err error) string {
+	if e, ok := err.(*Error); ok {
+		return e.Message
+	}
+	return err.Error()
+}
+
+func mark(n *node, origin string) {
+	n.origin = origin
+	for _, k := range n.keys {
+		k.origin = origin
+	}
+	for _, v := range n.values {
+		mark(v, origin)
+	}
+}
+
+// assign puts v at path below n.
+func assign(n *node, path []string, v *node, origin string) error {
+	step, rest := path[0], path[1:]
+	fail := func(format string, args ...any) error {
+		return &Error{Origin: origin, Message: fmt.Sprintf(format, args...)}
+	}
+	switch n.kind {
+	case sequence:
+		i, err := strconv.Atoi(step)
+		if err != nil || i < 0 || i >= len(n.values) {
+			return fail("%q is not an entry of this list; entries are 0 to %d", step, len(n.values)-1)
+		}
+		if len(rest) == 0 {
+			n.values[i] = v
+			return nil
+		}
+		return assign(n.values[i], rest, v, origin)
+	case mapping:
+		return assignKey(n, step, rest, v, origin)
+	default:
+		return fail("there is nothing below %s to set", n.describe())
+	}
+}
+
+func assignKey(n *node, step string, rest []string, v *node, origin string) error {
+	at := -1
+	for i, k := range n.keys {
+		if k.text == step {
+			at = i
+		}
+	}
+	switch {
+	case len(rest) == 0 && v.kind == null:
+		if at >= 0 {
+			n.keys, n.values = slices.Delete(n.keys, at, at+1), slices.Delete(n.values, at, at+1)
+		}
+		return nil
+	case at < 0:
+		n.keys = append(n.keys, &node{kind: scalar, text: step, origin: origin})
+		n.values = append(n.values, &node{kind: mapping, origin: origin})
+		at = len(n.keys) - 1
+	}
+	if len(rest) == 0 {
+		n.keys[at].origin, n.values[at] = origin, v
+		return nil
+	}
+	return assign(n.values[at], rest, v, origin)
+}

@@ -1,0 +1,76 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"spillway/internal/hist"
+)
+
+// Run is a result directory that was read.
+type Run struct {
+	Dir      string
+	Manifest Manifest
+	Rows     []Row                 // of points.csv, in its order
+	Latency  map[string]*hist.Hist // of histograms.hlog, by Row.Tag; empty while the run goes on
+}
+
+// ReadDir reads a result directory. A run that was interrupted or is still going on can be read too: what is missing is then missing
+// from the report.
+func ReadDir(dir string) (*Run, error) {
+	path := filepath.Join(dir, manifestFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is not a result directory: it has no %s", dir, manifestFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseManifest(text, path)
+	if err != nil {
+		return nil, err
+	}
+	run := &Run{Dir: dir, Manifest: *m}
+	if run.Rows, err = readPoints(filepath.Join(dir, pointsFile)); err != nil {
+		return nil, err
+	}
+	if run.Latency, err = readHistograms(filepath.Join(dir, histogramsFile)); err != nil {
+		return nil, err
+	}
+	return run, nil
+}
+
+func readPoints(path string) ([]Row, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadCSV(f, path)
+}
+
+func readHistograms(path string) (map[string]*hist.Hist, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := hist.ReadLog(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	byTag := make(map[string]*hist.Hist, len(entries))
+	for _, e := range entries {
+		byTag[e.Tag] = e.Hist
+	}
+	return byTag, nil
+}

@@ -1,0 +1,56 @@
+package report
+
+// Verdict says what a warning means for the validity of a point.
+type Verdict string
+
+// The verdicts.
+const (
+	Harmless Verdict = "a warning; the numbers are valid all the same"
+	Fatal    Verdict = "the numbers must not be believed"
+	Graded   Verdict = "the numbers must not be believed when it happened to more than 1 % of the requests"
+)
+
+// warning is what a code means.
+type warning struct {
+	code     string
+	verdict  Verdict
+	sentence string
+}
+
+// warnings is the one list of codes. The load driver and the harness set them, in column warnings of points.csv; the numbers behind one
+// stand in the manifest.
+var warnings = []warning{
+	{"send_lag", Fatal, "Requests left later than they were due: the p99 send lag exceeds 10 % of the tightest SLO, so the generator shaped the load. Lower the rate, stop what else runs on this machine, or give the generator a core of its own (--pace spin)."},
+	{"unsent", Graded, "Requests could not be handed to the transport: the generator's own fault, not the server's."},
+	{"accounting", Fatal, "The counts do not add up to the requests that were due, or contradict each other. This is a defect of loadgen; please report it with the result directory."},
+	{"little", Fatal, "The mean number of requests in flight is not what their times in flight give (Little's law), so a clock or a count is wrong."},
+	{"server_count", Fatal, "The server executed another number of commands than was sent and not shed: replies were lost, or somebody else used the server."},
+	{"cut_short", Fatal, "The point was interrupted. Its row covers what was measured until then."},
+	{"no_arrivals", Fatal, "No request was due in the window. Make it longer or the rate higher."},
+	{"all_failed", Fatal, "No request was answered or shed, all failed or timed out, so the point says nothing about overload."},
+	{"drift", Harmless, "The second half of the window differs from the first. The queue of an overloaded server without control grows for as long as the overload lasts, so its latency mostly says how long the window was."},
+	{"server_died", Harmless, "The server ended during the point, which is a finding. What it last wrote to its standard error is in the manifest."},
+	{"uncounted", Harmless, "The server's own counts could not be read, so ours were not held against them."},
+	{"misses", Harmless, "Reads did not find their key although it had been stored before: the server's memory is too small, or somebody deleted it."},
+	{"undrained", Harmless, "Requests were still under way when the drain ended. They count as timed out."},
+	{"reconnected", Harmless, "Connections were lost and established anew."},
+	{"out_of_step", Harmless, "Replies came that belong to no request; their connections were given up."},
+	{"window_full", Harmless, "A connection had its bound of requests under way, so what was due there counts as unsent."},
+	{"socket_full", Harmless, "The kernel did not take everything at once: the server read slower than it was written to."},
+	{"overflow", Harmless, "Durations were longer than histograms resolve and count in their last bucket; mean and maximum are exact all the same."},
+	{"sender_cpu", Harmless, "The sending thread used more than 90 % of a core, so it is near its limit."},
+	{"preempted", Harmless, "The system took the core from the sending thread more than a hundred times a second."},
+	{"gc_pause", Harmless, "The garbage collector stopped the generator for more than a thousandth of the window."},
+	{"real_time_dropped", Harmless, "The sending thread hardly slept and gave its real-time priority back, so that the machine stayed usable."},
+}
+
+// Explain returns the sentence that explains a code and what it means for validity. An unknown code, which another version may have
+// written, has an empty sentence.
+func Explain(code string) (sentence string, v Verdict) {
+	for _, w := range warnings {
+		if w.code == code {
+			return w.sentence, w.verdict
+		}
+	}
+	return "", Harmless
+}
