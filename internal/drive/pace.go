@@ -17,7 +17,7 @@ type Pace string
 
 // The paces.
 const (
-	PaceAuto  Pace = "auto"  // sleep, with a real-time priority where the system permits it
+	PaceAuto  Pace = "auto"  // sleep, with a real-time priority where the system permits it and has cores enough
 	PaceSleep Pace = "sleep" // sleep until shortly before the instant, then poll
 	PaceSpin  Pace = "spin"  // poll all the time: the least send lag, at the price of a whole core
 )
@@ -33,7 +33,8 @@ func (p Pace) check() error {
 const (
 	// spinTail is polled away before each instant: about what a sleeping thread needs to get going again.
 	spinTail = 30 * time.Microsecond
-	// fewCores is the number of cores below which a thread with a real-time priority never polls: the server needs them.
+	// fewCores is the number of cores below which PaceAuto takes no real-time priority. With a server that fills one of two cores, a
+	// real-time sender was measured to stall for 50 ms and more at a time, an ordinary one not (docs/adr/0009).
 	fewCores = 4
 	// lowestRealTime suffices, since every real-time thread goes before all ordinary ones.
 	lowestRealTime = 1
@@ -64,9 +65,8 @@ func newThread(p Pace) *thread {
 	case PaceSpin:
 		t.spin = load.SpinAlways
 	case PaceAuto:
-		t.raise()
-		if t.realTime && runtime.NumCPU() < fewCores {
-			t.spin = 0
+		if runtime.NumCPU() >= fewCores {
+			t.raise()
 		}
 	}
 	return t
