@@ -90,13 +90,6 @@ func (q *list) pop() *call {
 	return c
 }
 
-// take empties q and returns what it held.
-func (q *list) take() list {
-	all := *q
-	*q = list{}
-	return all
-}
-
 // newCall takes a call for c from the free ones.
 func (l *loop) newCall(c *conn, k kind) *call {
 	q := l.free.pop()
