@@ -5,6 +5,8 @@ package workloads
 import (
 	"iter"
 	"math/rand/v2"
+
+	"spillway/machine"
 )
 
 // Kind is what an operation does.
@@ -34,6 +36,9 @@ type Op struct {
 	Class uint16 // index into the workload's classes
 	Key   []byte // 1 to 250 bytes
 	Value []byte // of Set
+
+	// Steps is the work that the operation asks for, where a workload says so itself instead of leaving it to the store.
+	Steps []machine.Step
 }
 
 // Workload draws operations.

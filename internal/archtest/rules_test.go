@@ -15,11 +15,13 @@ var mayImport = map[string][]string{
 	"internal/memproto": {},
 	"internal/poll":     {},
 	"internal/hist":     {},
+	"internal/evq":      {},
 	"internal/archtest": {},
 
 	// What a request is, what is asked, when, and what is written down of it.
 	"control":          {"clock"},
-	"workloads":        {"internal/dist"},
+	"machine":          {"clock", "internal/evq"},
+	"workloads":        {"internal/dist", "machine"},
 	"internal/arrival": {"clock"},
 	"internal/reqlog":  {"clock"},
 
@@ -29,11 +31,15 @@ var mayImport = map[string][]string{
 	"control/catalog":     {"clock", "control", "control/*"},
 	"control/controltest": {"clock", "control", "control/catalog"},
 	"guard":               {"clock", "control"},
+	"machine/station":     {"clock", "control", "machine"},
 
 	// The client side.
 	"internal/load":   {"clock", "control", "workloads", "internal/arrival", "internal/dist", "internal/reqlog", "internal/hist"},
 	"internal/target": {"clock", "control", "workloads", "internal/load", "internal/reqlog", "internal/memproto", "internal/poll"},
 	"internal/drive":  {"clock", "workloads", "internal/load", "internal/reqlog", "internal/stats"},
+
+	// Virtual time.
+	"sim": {"clock", "control", "workloads", "machine", "machine/station", "internal/evq", "internal/load", "internal/reqlog"},
 
 	// The server side.
 	"servers":           {"clock", "control", "internal/memproto", "internal/poll"},
@@ -100,13 +106,13 @@ var importers = []importer{
 var (
 	// pure runs under virtual time as well as real time.
 	pure = []string{
-		"control", "control/*", "workloads", "sim", "machine",
+		"control", "control/*", "workloads", "sim", "machine", "machine/*",
 		"internal/arrival", "internal/dist", "internal/load", "internal/stats", "internal/hist", "internal/reqlog",
 	}
 	// timeless is pure and what must give the same bytes for the same input.
 	timeless = append([]string{"report"}, pure...)
 	// decides is what decides on requests or models them.
-	decides = []string{"control", "control/*", "workloads", "sim", "machine"}
+	decides = []string{"control", "control/*", "workloads", "sim", "machine", "machine/*"}
 	// paced is where a wrong sleep becomes a wrong measurement.
 	paced = []string{"servers", "servers/*", "internal/drive", "internal/target", "internal/poll"}
 	all   = []string{"*"}
