@@ -38,6 +38,8 @@ type Config struct {
 	Generator *load.Generator // its instants count from the start of the warm-up
 	Tally     *load.Tally     // of the window; must be empty
 	Timeout   time.Duration   // from the due instant; 0 for none
+	Deadline  time.Duration   // from the arrival at the server; who still waits in the Gate then expires; 0 for none
+	Budget    time.Duration   // the waiting that each request may be asked to bear; 0 for no budget
 	Drain     time.Duration   // after the window, for what is still under way
 
 	// Sample is called every SamplePeriod of virtual time within the window, SamplePeriod 0 for never.
@@ -67,6 +69,7 @@ type Result struct {
 	InFlight  float64       // mean number of requests between sent and settled in the window
 	CPURatio  float64       // core-time used in the window, over cores times window
 	Moved     uint64        // bytes over the memory bus in the window
+	Gate      control.Stats // the server's own counts, of the whole simulation
 }
 
 // world is one simulation under way.
@@ -120,8 +123,8 @@ func Run(c Config) (Result, error) {
 	switch {
 	case c.Generator == nil || c.Tally == nil || c.Costs == nil:
 		return Result{}, errors.New("sim: a generator, a tally and costs are needed")
-	case c.Timeout < 0 || c.Drain < 0 || c.SamplePeriod < 0:
-		return Result{}, errors.New("sim: timeout, drain and sample period must not be negative")
+	case c.Timeout < 0 || c.Drain < 0 || c.SamplePeriod < 0 || c.Deadline < 0 || c.Budget < 0:
+		return Result{}, errors.New("sim: timeout, drain, sample period, deadline and budget must not be negative")
 	}
 	w := &world{
 		Config: c, station: station.New(c.Station), network: c.Station.Machine.Network,
@@ -236,7 +239,10 @@ func (w *world) deliver(now clock.Instant, m message) {
 			w.unused = append(w.unused, m.token)
 			return
 		}
-		r := control.Request{Client: f.client, Class: f.rec.Class}
+		r := control.Request{Client: f.client, Class: f.rec.Class, Budget: w.Budget}
+		if w.Deadline > 0 {
+			r.Deadline = now.Add(w.Deadline)
+		}
 		w.replies(now, w.station.Arrive(now, r, f.steps, uint64(m.token)))
 		return
 	}
@@ -310,6 +316,7 @@ func (w *world) finish(now clock.Instant) {
 		w.result.InFlight = w.area / float64(window)
 	}
 	w.result.End = now
+	w.result.Gate = w.station.Gate().Stats()
 }
 
 // take returns the token of a free flight.

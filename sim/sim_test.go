@@ -22,6 +22,11 @@ import (
 // twoClasses is a small overloaded world with a bus, a network, timeouts and CoDel.
 func twoClasses(t testing.TB, seed uint64, rate float64, window time.Duration) Config {
 	t.Helper()
+	return worldOf(t, seed, rate, window, 100)
+}
+
+func worldOf(t testing.TB, seed uint64, rate float64, window time.Duration, clients int) Config {
+	t.Helper()
 	amount := func(text string, u dist.Unit) dist.Dist {
 		d, err := dist.Parse(text, u)
 		if err != nil {
@@ -38,7 +43,7 @@ func twoClasses(t testing.TB, seed uint64, rate float64, window time.Duration) C
 	}
 	warmup := 10 * time.Millisecond
 	end := clock.Instant(warmup + window)
-	gen, err := load.NewGenerator(load.Config{Seed: seed, Clients: 100, Workload: w, Arrivals: arrival.NewPoisson(rate, 0), End: end})
+	gen, err := load.NewGenerator(load.Config{Seed: seed, Clients: clients, Workload: w, Arrivals: arrival.NewPoisson(rate, 0), End: end})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,18 +209,43 @@ func TestMemoryBoundedByWhatIsInFlight(t *testing.T) {
 	}
 }
 
-// BenchmarkRequests is the cost of one simulated request of the two-class workload at 1.5 times its capacity.
+// BenchmarkRequests is the speed of one simulation on one core: simulated requests and events (instants at which something happens) a
+// second, on the two-class workload of an 18-core machine.
+//
+// The names say what is varied: the load under a control that bounds the queue, the number of clients, and the length of the queue without
+// such a control.
 func BenchmarkRequests(b *testing.B) {
-	var requests, events int64
-	for b.Loop() {
-		c := twoClasses(b, 1, 130e3, time.Second)
-		r, err := Run(c)
-		if err != nil {
-			b.Fatal(err)
-		}
-		requests += r.Arrivals
-		events += r.Events
+	bounded := func(c *Config) {
+		c.Station.Controller = limit.NewFixed(limit.FixedConfig{Limit: 18, Queue: 100}, 18)
 	}
-	b.ReportMetric(float64(requests)/b.Elapsed().Seconds(), "requests/s")
-	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+	unbounded := func(c *Config) { c.Station.Controller, c.Timeout = control.None{}, 0 }
+	for _, bench := range []struct {
+		name    string
+		rate    float64
+		clients int
+		setup   func(*Config)
+	}{
+		{"load=0.5", 44e3, 100, bounded},
+		{"load=1.5", 132e3, 100, bounded},
+		{"clients=10k", 132e3, 10_000, bounded},
+		{"clients=100k", 132e3, 100_000, bounded},
+		{"queue=20k", 132e3, 100, unbounded},
+		{"queue=200k", 500e3, 100, unbounded},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			var requests, events int64
+			for b.Loop() {
+				c := worldOf(b, 1, bench.rate, 500*time.Millisecond, bench.clients)
+				bench.setup(&c)
+				r, err := Run(c)
+				if err != nil {
+					b.Fatal(err)
+				}
+				requests += r.Arrivals
+				events += r.Events
+			}
+			b.ReportMetric(float64(requests)/b.Elapsed().Seconds(), "requests/s")
+			b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
 }
