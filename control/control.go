@@ -40,8 +40,9 @@ const (
 // Verdict is the essence of a decision.
 type Verdict uint8
 
-// The verdicts. Wait leaves a request where it is: at the head of the Gate's queue (it is asked again after the next event or tick),
-// or parked in a Section (a Resume action will name it).
+// The verdicts. Wait leaves a request where it is: at the head of the Gate's queue (it is asked again after the next event or tick), or
+// parked in a Section (a Resume action will name it). At arrival a Gate takes it for Admit, since every admitted request goes through
+// the queue.
 const (
 	Admit Verdict = iota
 	Wait

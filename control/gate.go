@@ -41,7 +41,7 @@ type Stats struct {
 	Started   uint64
 	Finished  uint64             // the failed ones included
 	Failed    uint64             // finished with an error
-	Shed      [NumReasons]uint64 // refused, by reason; Cancelled are the withdrawn
+	Shed      [NumReasons]uint64 // refused, by reason; the withdrawn are Cancelled or Expired
 	Queued    int                // waiting now
 	InService int                // started and not yet finished
 	MaxQueued int                // the most that ever waited
@@ -103,9 +103,13 @@ func (g *Gate) Finish(now clock.Instant, r Request, service time.Duration, faile
 	return g.pump(now, out)
 }
 
-// Withdraw takes the request waiting at p out of the queue, because its sender went away. It counts as refused with reason Cancelled,
-// but no action names it: there is nobody to answer. removed is false when it no longer waits at p, because it has been started or
-// refused: an action has said so. The cost does not depend on the length of the queue.
+// Withdraw takes the request waiting at p out of the queue, because its sender went away or does not want to wait any longer. It counts as
+// refused with reason Cancelled, or Expired when its deadline has passed, but no action names it: whoever withdraws it knows. removed
+// is false when it no longer waits at p, because it has been started or refused: an action has said so. The cost does not depend on the
+// length of the queue.
+//
+// The Gate itself looks at deadlines whenever it is called, at the head of the queue. A driver that must answer an expired request at its
+// deadline, though everybody before it waits on and nothing else happens, withdraws it then.
 func (g *Gate) Withdraw(now clock.Instant, p Place, out []Action) (removed bool, _ []Action) {
 	w, ok := g.queue.find(p)
 	if !ok {
@@ -114,7 +118,11 @@ func (g *Gate) Withdraw(now clock.Instant, p Place, out []Action) (removed bool,
 	r := w.request
 	r.Waited += now.Sub(r.Arrived)
 	g.leave(w)
-	g.observeRefused(now, AtDequeue, Cancelled, r)
+	why := Cancelled
+	if r.expired(now) {
+		why = Expired
+	}
+	g.observeRefused(now, AtDequeue, why, r)
 	return true, g.pump(now, out)
 }
 
@@ -148,7 +156,7 @@ func (g *Gate) pump(now clock.Instant, out []Action) []Action {
 	for w := g.queue.oldest(); w != nil; w = g.queue.oldest() {
 		r := w.request
 		r.Waited += now.Sub(r.Arrived)
-		if r.Deadline != 0 && now > r.Deadline {
+		if r.expired(now) {
 			// Expired heads go even while no slot is free: their senders learn of it sooner, and newcomers find room.
 			g.leave(w)
 			out = g.refuse(now, AtDequeue, Expired, r, out)
@@ -176,6 +184,9 @@ func (g *Gate) pump(now clock.Instant, out []Action) []Action {
 	g.check()
 	return out
 }
+
+// expired reports whether the deadline of r has passed.
+func (r *Request) expired(now clock.Instant) bool { return r.Deadline != 0 && now > r.Deadline }
 
 // ask puts r before the controller and keeps the tag of its answer with r. The controller is shown a copy, so it cannot change r.
 func (g *Gate) ask(now clock.Instant, s Stage, r *Request) Decision {

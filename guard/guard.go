@@ -96,20 +96,38 @@ func (g *Guard) Acquire(ctx context.Context, r control.Request) (done func(faile
 		return nil, err
 	}
 	if c.settled != nil {
-		select {
-		case <-c.settled:
-		case <-ctx.Done():
-			if g.withdraw(c) {
-				return nil, ctx.Err()
-			}
-			// It was started or refused in the meantime. A slot that has been granted is passed on to the caller, who will
-			// find ctx at its end and give the slot back by calling done, as always.
+		if err := g.wait(ctx, c, r.Deadline); err != nil {
+			return nil, err
 		}
 	}
 	if c.err != nil {
 		return nil, c.err
 	}
 	return func(failed bool) { g.finish(c, failed) }, nil
+}
+
+// wait returns nil when c has been started or refused, and an error when it was withdrawn because its deadline or ctx came first. A
+// grant may win against either in the last moment: the slot is then passed on to the caller, who gives it back by calling done, as always.
+func (g *Guard) wait(ctx context.Context, c *caller, deadline clock.Instant) error {
+	var expired <-chan time.Time
+	if deadline != 0 {
+		// The Gate counts a request as expired after its deadline, not at it.
+		timer := time.NewTimer(deadline.Sub(g.clock.Now()) + 1)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-c.settled:
+	case <-ctx.Done():
+		if g.withdraw(c) {
+			return ctx.Err()
+		}
+	case <-expired:
+		if g.withdraw(c) {
+			return &Overloaded{control.Expired}
+		}
+	}
+	return nil
 }
 
 // Stats returns the counts of the gate.

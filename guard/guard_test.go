@@ -137,11 +137,15 @@ func TestDeadlines(t *testing.T) {
 		if a := settled(t, second); !errors.Is(a.err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want that of the context", a.err)
 		}
-		first.done(false)
+		// Nothing else has happened since: the slot is still taken.
 		var overloaded *guard.Overloaded
 		if a := settled(t, third); !errors.As(a.err, &overloaded) || overloaded.Reason != control.Expired {
 			t.Errorf("error %v, want overloaded by expiry", a.err)
 		}
+		if s := g.Stats(); s.Shed[control.Expired] != 1 || s.Shed[control.Cancelled] != 1 {
+			t.Errorf("shed %v, want one expired and one cancelled", s.Shed)
+		}
+		first.done(false)
 	})
 }
 

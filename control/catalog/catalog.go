@@ -25,6 +25,10 @@ type Entry struct {
 	Summary  string
 	Source   string // the paper or text it comes from; "" when there is none
 	Settings []Setting
+
+	// JudgesAtDequeue says that it acts on requests only when they leave the Gate's queue. With unlimited slots nothing waits there, so it
+	// never acts.
+	JudgesAtDequeue bool
 }
 
 // Setting describes one setting of a controller. All is text, to be printed.
@@ -39,6 +43,7 @@ type Setting struct {
 // row is one controller of the catalog.
 type row struct {
 	name, summary, source string
+	judgesAtDequeue       bool
 
 	config func() any // a pointer to the default settings
 	build  func(config any, env Env) (control.Controller, error)
@@ -61,10 +66,10 @@ func rows() []row {
 				}
 				return limit.NewFixed(c, env.Cores), nil
 			}),
-		define("codel", "drops at the head of the queue while the queueing delay stays above a target",
+		atDequeue(define("codel", "drops at the head of the queue while the queueing delay stays above a target",
 			"RFC 8289; Nichols and Jacobson, ACM Queue 10(5), 2012",
 			aqm.DefaultCoDel,
-			func(c aqm.CoDelConfig, _ Env) (control.Controller, error) { return aqm.NewCoDel(c), nil }),
+			func(c aqm.CoDelConfig, _ Env) (control.Controller, error) { return aqm.NewCoDel(c), nil })),
 	}
 }
 
@@ -90,6 +95,12 @@ func define[C settings](name, summary, source string, config func() C, build fun
 	}
 }
 
+// atDequeue marks a row as one of those that Entry.JudgesAtDequeue is about.
+func atDequeue(r row) row {
+	r.judgesAtDequeue = true
+	return r
+}
+
 // Names returns the names of all controllers, simplest first.
 func Names() []string {
 	var names []string
@@ -105,7 +116,7 @@ func Describe(name string) (e Entry, ok bool) {
 	if !ok {
 		return Entry{}, false
 	}
-	return Entry{Name: r.name, Summary: r.summary, Source: r.source, Settings: describe(r.config())}, true
+	return Entry{Name: r.name, Summary: r.summary, Source: r.source, Settings: describe(r.config()), JudgesAtDequeue: r.judgesAtDequeue}, true
 }
 
 // New builds the controller called name. Settings that are not given have their defaults. A value is an integer of any Go type, a

@@ -36,7 +36,8 @@ func (c FixedConfig) Check() error {
 }
 
 // Fixed is a concurrency limit that never changes. At most Limit requests are in service; a request that would have to wait while
-// Queue others wait already is rejected on arrival.
+// Queue others wait already is rejected on arrival. Where the Gate has fewer slots than Limit, Fixed does not know that a request will
+// have to wait when nobody waits yet: then one waits even with a Queue of 0.
 type Fixed struct {
 	limit, queue int
 	waiting      int // queued, not yet started
