@@ -244,7 +244,7 @@ func (m *Machine) proceed(now clock.Instant, j *Job, out []Event) []Event {
 			j.ram += s.Bytes
 			m.ram += s.Bytes
 			if m.spec.RAM > 0 && m.ram > m.spec.RAM {
-				m.dead = true
+				m.die(now)
 				return append(out, Event{Kind: Died, Job: j})
 			}
 			j.pc++
@@ -256,6 +256,13 @@ func (m *Machine) proceed(now clock.Instant, j *Job, out []Event) []Event {
 	m.release(now)
 	m.leave(j)
 	return append(out, Event{Kind: Done, Job: j})
+}
+
+// die stops everything: what the sensors show from here on is what they showed at now.
+func (m *Machine) die(now clock.Instant) {
+	m.account(now)
+	m.bus.settle(now)
+	m.dead = true
 }
 
 // timerFired ends a step whose length was known when it began.
@@ -292,6 +299,9 @@ func (m *Machine) BusyCores() int { return m.spec.Cores - m.free }
 
 // BusyTime returns the core-time used up to now.
 func (m *Machine) BusyTime(now clock.Instant) time.Duration {
+	if m.dead {
+		return m.busyTime
+	}
 	return m.busyTime + time.Duration(m.spec.Cores-m.free)*now.Sub(m.lastChange)
 }
 
@@ -307,7 +317,12 @@ func (m *Machine) QueueDelay(now clock.Instant) time.Duration {
 func (m *Machine) QueueLen() int { return m.queue.len() }
 
 // BytesMoved returns the bytes that have crossed the bus up to now.
-func (m *Machine) BytesMoved(now clock.Instant) uint64 { return uint64(math.Round(m.bus.movedAt(now))) }
+func (m *Machine) BytesMoved(now clock.Instant) uint64 {
+	if m.dead {
+		now = m.bus.at
+	}
+	return uint64(math.Round(m.bus.movedAt(now)))
+}
 
 // Streams returns how many streams are on the bus.
 func (m *Machine) Streams() int { return m.bus.n }

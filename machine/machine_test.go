@@ -184,8 +184,12 @@ func TestMemoryIsHeldToTheEndAndRunsOut(t *testing.T) {
 		t.Error("one byte over the limit and the machine lives")
 	}
 	o.submit(4, compute(us))
+	busy := o.m.BusyTime(o.now)
 	o.run(clock.Instant(time.Second))
 	o.expect(t, "10µs done 1", "10µs died 3")
+	if got := o.m.BusyTime(o.now); got != busy {
+		t.Errorf("core-time %v a second after death, want the %v of its instant", got, busy)
+	}
 }
 
 // TestHooks: the owner lets one job in, parks the second and drops the third; nothing stays held.
