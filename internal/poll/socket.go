@@ -25,6 +25,58 @@ func Read(fd int, b []byte) (int, error) { return transfer(unix.SYS_READ, fd, b)
 // Write writes to a non-blocking descriptor, perhaps only a part of b. It returns unix.EAGAIN when nothing can be written now.
 func Write(fd int, b []byte) (int, error) { return transfer(unix.SYS_WRITE, fd, b) }
 
+// Send is Write for a socket, which costs a little less.
+func Send(fd int, b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	raceWillRead(b)
+	for {
+		var n uintptr
+		var errno unix.Errno
+		if len(b) <= rawBytes {
+			n, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+		} else {
+			n, _, errno = unix.Syscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+		}
+		switch errno {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return 0, unix.EAGAIN
+		default:
+			return 0, errno
+		}
+	}
+}
+
+// Recv is Read for a socket, which costs a little less.
+func Recv(fd int, b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	for {
+		var n uintptr
+		var errno unix.Errno
+		if len(b) <= rawBytes {
+			n, _, errno = unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+		} else {
+			n, _, errno = unix.Syscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+		}
+		switch errno {
+		case 0:
+			raceDidWrite(b[:n])
+			return int(n), nil
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return 0, unix.EAGAIN
+		default:
+			return 0, errno
+		}
+	}
+}
+
 func transfer(trap uintptr, fd int, b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
