@@ -31,8 +31,8 @@ var (
 	grounds       = []string{"sim", "model", "host"}
 	serverKinds   = []string{"memcached", "rocksdb", "dataframe", "synthetic", "graph", "mailbox", "web", "external"}
 	workloadKinds = []string{"kv", "synthetic", "dataframe", "graph", "mailbox", "replay"}
-	arrivalKinds  = []string{"poisson", "constant"}
-	opKinds       = []string{"get", "set", "delete"}
+	opKinds       = []string{"get", "set", "delete", "multiget"}
+	clientKinds   = []string{ClientPipelined, ClientGomemcache}
 	takeKinds     = []string{"max", "min", "median"}
 )
 
@@ -97,6 +97,7 @@ func (p *Profile) check(d *decoder) error {
 	}
 	c.machine(p.Machine)
 	c.workload(&p.Workload)
+	c.loading(p)
 	c.load(p)
 	c.controllers(p.Controllers)
 	if p.Retry != nil {
@@ -115,21 +116,6 @@ func (p *Profile) check(d *decoder) error {
 func (c *checker) ratio(path string, v float64) {
 	if v < 0 || v > 1 {
 		c.fail(path, "%s is between 0 and 1", lastKey(path))
-	}
-}
-
-func (c *checker) machine(m *Machine) {
-	if m == nil || m.Ref != "" {
-		return
-	}
-	if m.Cores < 1 {
-		c.fail("machine.cores", "a machine has at least one core")
-	}
-	if m.Bus != nil {
-		if m.Bus.Total <= 0 || m.Bus.PerCore <= 0 {
-			c.fail("machine.bus", "a bus has a total and a per_core in bytes per second, such as 36GB")
-		}
-		c.ratio("machine.bus.decay", m.Bus.Decay)
 	}
 }
 

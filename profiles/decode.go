@@ -167,15 +167,6 @@ func (d *decoder) scalar(v reflect.Value, n *node, path string) error {
 	return nil
 }
 
-// fromNode reads `machine: NAME` and `machine: {cores: …}`.
-func (m *Machine) fromNode(d *decoder, n *node, path string) error {
-	if n.kind == scalar {
-		m.Ref = n.text
-		return nil
-	}
-	return d.structure(reflect.ValueOf(m).Elem(), n, path)
-}
-
 // fromNode reads `slo: 500us` and `slo: {p50: 18ms, p90: 50ms}`.
 func (s *SLO) fromNode(d *decoder, n *node, path string) error {
 	if n.kind != mapping {

@@ -100,6 +100,15 @@ func (c *Class) override(o *Class, n *node) {
 	if n.get("popularity") != nil {
 		c.Popularity = o.Popularity
 	}
+	if n.get("batch") != nil {
+		c.Batch = o.Batch
+	}
+	if n.get("expire") != nil {
+		c.Expire = o.Expire
+	}
+	if n.get("write_back") != nil {
+		c.WriteBack = o.WriteBack
+	}
 	if n.get("work") != nil {
 		c.Work = o.Work // the checks refuse it with its place
 	}
@@ -111,10 +120,16 @@ func (c *Class) override(o *Class, n *node) {
 
 func fromKV(k *workloads.KVClass) Class {
 	c := Class{
-		Name: k.Name, Share: k.Share, SLO: SLO{Limit: k.SLO}, Key: k.KeyPrefix, Keys: k.Keys, KeySize: k.KeySize,
-		Value: fmt.Sprint(k.ValueSize), Popularity: k.Popularity,
+		Name: k.Name, Share: k.Share, SLO: SLO{Limit: k.SLO}, Key: k.KeyPrefix, Keys: k.Keys,
+		Value: fmt.Sprint(k.ValueSize), Popularity: k.Popularity, Batch: k.Batch, Expire: k.Expire, WriteBack: k.WriteBack,
 	}
-	shares := map[string]float64{"get": k.Mix.Get, "set": k.Mix.Set, "delete": k.Mix.Delete}
+	switch {
+	case k.KeySizes != nil:
+		c.KeySize = fmt.Sprint(k.KeySizes)
+	case k.KeySize != 0:
+		c.KeySize = strconv.Itoa(k.KeySize)
+	}
+	shares := map[string]float64{"get": k.Mix.Get, "set": k.Mix.Set, "delete": k.Mix.Delete, "multiget": k.Mix.MultiGet}
 	for _, kind := range opKinds {
 		switch shares[kind] {
 		case 0:
@@ -142,22 +157,47 @@ func (w *Workload) KVClasses() ([]workloads.KVClass, error) {
 			return nil, fmt.Errorf("class %s: value: %w", c.Name, err)
 		}
 		k := workloads.KVClass{
-			Name: c.Name, Share: c.Share, SLO: c.SLO.Limit, KeyPrefix: c.Key, Keys: c.Keys, KeySize: c.KeySize, ValueSize: size,
-			Popularity: c.Popularity,
+			Name: c.Name, Share: c.Share, SLO: c.SLO.Limit, KeyPrefix: c.Key, Keys: c.Keys, ValueSize: size,
+			Popularity: c.Popularity, Batch: c.Batch, Expire: c.Expire, WriteBack: c.WriteBack,
+		}
+		if k.KeySize, k.KeySizes, err = keySize(c.KeySize); err != nil {
+			return nil, fmt.Errorf("class %s: key_size: %w", c.Name, err)
 		}
 		switch {
 		case c.Mix != nil:
-			k.Mix = workloads.Mix{Get: c.Mix["get"], Set: c.Mix["set"], Delete: c.Mix["delete"]}
+			k.Mix = workloads.Mix{Get: c.Mix["get"], Set: c.Mix["set"], Delete: c.Mix["delete"], MultiGet: c.Mix["multiget"]}
 		case c.Op == "set":
 			k.Mix.Set = 1
 		case c.Op == "delete":
 			k.Mix.Delete = 1
+		case c.Op == "multiget":
+			k.Mix.MultiGet = 1
 		default:
 			k.Mix.Get = 1
 		}
 		list = append(list, k)
 	}
 	return list, nil
+}
+
+// keySize reads a number of bytes, plain or with a unit, or a distribution of them.
+func keySize(text string) (int, dist.Dist, error) {
+	if text == "" {
+		return 0, nil, nil
+	}
+	if n, err := strconv.Atoi(text); err == nil {
+		if n < 1 {
+			return 0, nil, fmt.Errorf("%d: must be at least 1", n)
+		}
+		return n, nil, nil
+	}
+	sizes, err := dist.Parse(text, dist.Bytes)
+	return 0, sizes, err
+}
+
+// filled reports whether some class's misses are written back in the class called name.
+func (w *Workload) filled(name string) bool {
+	return slices.ContainsFunc(w.Classes, func(c Class) bool { return c.WriteBack == name })
 }
 
 func (w *Workload) classNames() []string {
@@ -170,10 +210,6 @@ func (w *Workload) classNames() []string {
 
 func (c *checker) workload(w *Workload) {
 	c.oneOf("workload.kind", w.Kind, workloadKinds)
-	c.oneOf("workload.arrivals", w.Arrivals, arrivalKinds)
-	if w.Connections < 1 || w.Connections > maxConnections {
-		c.fail("workload.connections", "connections is between 1 and %d", maxConnections)
-	}
 	if len(w.Classes) == 0 {
 		c.fail("workload", "a workload has classes, or a preset that brings them")
 	}
@@ -189,8 +225,8 @@ func (c *checker) workload(w *Workload) {
 			c.fail(path, "class %q stands here a second time", class.Name)
 		}
 		seen[class.Name] = true
-		if class.Share <= 0 || class.Share > 1 {
-			c.fail(path+".share", "the share of class %s is above 0 and at most 1", class.Name)
+		if class.Share < 0 || class.Share > 1 || class.Share == 0 && !w.filled(class.Name) {
+			c.fail(path+".share", "the share of class %s is above 0 and at most 1; only the class of writes that follow misses may have none", class.Name)
 		}
 		sum[class.Name] = class.Share
 		if w.Kind == kindKV {
@@ -202,8 +238,12 @@ func (c *checker) workload(w *Workload) {
 	if c.err == nil {
 		c.shares("workload.classes", sum, w.classNames())
 	}
-	if c.err == nil && w.Kind == kindKV {
+	switch {
+	case c.err != nil:
+	case w.Kind == kindKV:
 		c.buildKV(w)
+	case w.Kind == kindSynthetic:
+		c.synthetic(w)
 	}
 }
 
@@ -244,8 +284,9 @@ func (c *checker) buildKV(w *Workload) {
 // otherClass checks what the classes of the other kinds have in common with each other: none has keys.
 func (c *checker) otherClass(class *Class, path, kind string) {
 	for key, given := range map[string]bool{
-		"key": class.Key != "", "keys": class.Keys != 0, "key_size": class.KeySize != 0, "value": class.Value != "",
-		"op": class.Op != "", "mix": class.Mix != nil, "popularity": class.Popularity != "",
+		"key": class.Key != "", "keys": class.Keys != 0, "key_size": class.KeySize != "", "value": class.Value != "",
+		"op": class.Op != "", "mix": class.Mix != nil, "popularity": class.Popularity != "", "batch": class.Batch != 0,
+		"expire": class.Expire != 0, "write_back": class.WriteBack != "",
 	} {
 		if given {
 			c.fail(path+"."+key, "%s belongs to the workload kind kv, this is %s", key, kind)
@@ -254,39 +295,7 @@ func (c *checker) otherClass(class *Class, path, kind string) {
 	for i := range class.Work {
 		c.step(&class.Work[i], fmt.Sprintf("%s.work.%d", path, i))
 	}
-	if kind == "synthetic" && len(class.Work) == 0 {
+	if kind == kindSynthetic && len(class.Work) == 0 {
 		c.fail(path+".work", "class %s has no work", class.Name)
-	}
-}
-
-func (c *checker) step(s *Step, path string) {
-	kinds := 0
-	for _, given := range []bool{s.Compute != "", s.Stream != 0, s.Section != "", s.Lock != "", s.Wait != "", s.Memory != 0} {
-		if given {
-			kinds++
-		}
-	}
-	if kinds != 1 {
-		c.fail(path, "a step of work is exactly one of compute, stream, section, lock, wait and memory")
-	}
-	if (s.Lock != "") != (s.For != "") {
-		c.fail(path, "a lock step is {lock: NAME, for: DURATION}")
-	}
-	if (s.Section != "") != (s.Steps != nil) {
-		c.fail(path, "a section step is {section: NAME, steps: [...]}")
-	}
-	if s.At != 0 && s.Stream == 0 {
-		c.fail(path+".at", "at belongs to a stream step")
-	}
-	for _, d := range []struct{ key, text string }{{"compute", s.Compute}, {"for", s.For}, {"wait", s.Wait}} {
-		if d.text == "" {
-			continue
-		}
-		if _, err := dist.Parse(d.text, dist.Nanoseconds); err != nil {
-			c.fail(path+"."+d.key, "%v", err)
-		}
-	}
-	for i := range s.Steps {
-		c.step(&s.Steps[i], fmt.Sprintf("%s.steps.%d", path, i))
 	}
 }

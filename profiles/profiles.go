@@ -9,11 +9,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -46,30 +42,14 @@ type Profile struct {
 
 	file string // where it was read, for messages
 	text string // as it was read
+
+	places places // of what was written
 }
 
 // Source says which figure of which paper a profile repeats.
 type Source struct {
 	Paper  string `yaml:"paper"`
 	Figure string `yaml:"figure"`
-}
-
-// Machine is the modelled machine: the name of a machine file (or a path, or "host"), or its description.
-type Machine struct {
-	Ref string // name, path or "host"; empty when described inline
-
-	Cores      int               `yaml:"cores"`
-	Bus        *Bus              `yaml:"bus"`
-	Network    time.Duration     `yaml:"network"` // one way
-	RAM        Size              `yaml:"ram"`
-	Provenance map[string]string `yaml:"provenance"`
-}
-
-// Bus is a memory bus.
-type Bus struct {
-	Total   Size    `yaml:"total"`    // bytes per second
-	PerCore Size    `yaml:"per_core"` // bytes per second of one stream
-	Decay   float64 `yaml:"decay"`    // share of Total lost per stream above saturation
 }
 
 // Server says what answers.
@@ -84,8 +64,15 @@ type Workload struct {
 	Kind        string  `yaml:"kind"`
 	Preset      string  `yaml:"preset"` // classes of a paper; entries of Classes change or add to them
 	Connections int     `yaml:"connections"`
-	Arrivals    string  `yaml:"arrivals"` // poisson or constant
+	Arrivals    string  `yaml:"arrivals"` // one of arrival.Forms, or closed
+	Shape       string  `yaml:"shape"`    // of the rate over the window, one of arrival.ShapeForms; empty for constant
 	Classes     []Class `yaml:"classes"`
+
+	MaxConnections int    `yaml:"max_connections"` // up to how many are added when all have in_flight requests under way; 0 for none
+	InFlight       int    `yaml:"in_flight"`       // bound on the requests under way on one connection; 0 for the client's own
+	Senders        int    `yaml:"senders"`         // threads that send; 0 means 1
+	CatchUp        string `yaml:"catch_up"`        // send (all that is overdue, at once) or skip:DURATION (what is later is unsent); empty for send
+	Client         string `yaml:"client"`          // pipelined or gomemcache; empty for pipelined
 }
 
 // Class is one kind of request. Which fields it may have depends on the workload's kind.
@@ -97,11 +84,14 @@ type Class struct {
 	// Of the kind kv.
 	Key        string             `yaml:"key"`      // prefix of the keys
 	Keys       uint64             `yaml:"keys"`     // how many there are
-	KeySize    int                `yaml:"key_size"` // length of each, 0 for the prefix and 16 digits
+	KeySize    string             `yaml:"key_size"` // length of each, or a distribution; empty for the prefix and 16 digits
 	Value      string             `yaml:"value"`
-	Op         string             `yaml:"op"`  // get, set or delete; or
+	Op         string             `yaml:"op"`  // get, set, delete or multiget; or
 	Mix        map[string]float64 `yaml:"mix"` // shares of several
 	Popularity string             `yaml:"popularity"`
+	Batch      int                `yaml:"batch"`      // keys of a multiget
+	Expire     time.Duration      `yaml:"expire"`     // of what is set; 0 for never
+	WriteBack  string             `yaml:"write_back"` // the class of the writes that follow misses
 
 	// Of the kind synthetic.
 	Work []Step `yaml:"work"`
@@ -110,14 +100,14 @@ type Class struct {
 // Step is one piece of modelled work. Exactly one of Compute, Stream, Section, Lock, Wait and Memory is set.
 type Step struct {
 	Compute string `yaml:"compute"` // a distribution of durations
-	Stream  Size   `yaml:"stream"`  // bytes across the bus
+	Stream  string `yaml:"stream"`  // a distribution of bytes across the bus
 	At      Size   `yaml:"at"`      // of Stream: its own lower rate, bytes per second
 	Section string `yaml:"section"`
 	Steps   []Step `yaml:"steps"` // of Section
 	Lock    string `yaml:"lock"`
 	For     string `yaml:"for"` // of Lock: a distribution of durations
 	Wait    string `yaml:"wait"`
-	Memory  Size   `yaml:"memory"` // bytes held until the request ends
+	Memory  string `yaml:"memory"` // a distribution of bytes held until the request ends
 }
 
 // SLO is the objective on the latency of a class.
@@ -181,55 +171,22 @@ func defaults() Profile {
 }
 
 // Names returns the names of the shipped profiles, sorted.
-func Names() []string {
-	entries, err := shipped.ReadDir(".")
-	if err != nil {
-		panic("profiles: the embedded folder cannot be read: " + err.Error())
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
-	}
-	slices.Sort(names)
-	return names
-}
+func Names() []string { return yamlNames(shipped, ".") }
 
 // Load reads a profile: what contains a slash or ends in .yaml or .yml is a file, anything else the name of a shipped profile.
 func Load(nameOrPath string) (*Profile, error) {
-	if strings.ContainsRune(nameOrPath, filepath.Separator) || strings.HasSuffix(nameOrPath, ".yaml") ||
-		strings.HasSuffix(nameOrPath, ".yml") {
-		return loadFile(nameOrPath)
-	}
-	text, err := shipped.ReadFile(nameOrPath + ".yaml")
-	if err != nil {
-		names := Names()
-		hint := "shipped are " + strings.Join(names, ", ")
-		if near := Nearest(nameOrPath, names); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
-		return nil, fmt.Errorf("no shipped profile %q; %s (a file's name ends in .yaml or has a slash)", nameOrPath, hint)
-	}
-	p, err := Parse(nameOrPath+".yaml", text)
+	file, text, err := readNamed(shipped, ".", "profile", nameOrPath)
 	if err != nil {
 		return nil, err
 	}
-	if p.Name != nameOrPath {
+	p, err := Parse(file, text)
+	if err != nil {
+		return nil, err
+	}
+	if !isPath(nameOrPath) && p.Name != nameOrPath {
 		return nil, fmt.Errorf("%s.yaml: name is %q, but a shipped profile is named as its file", nameOrPath, p.Name)
 	}
 	return p, nil
-}
-
-func loadFile(path string) (*Profile, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("profile %s: %w", path, plainPathError(err))
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("profile %s: %w", path, plainPathError(err))
-	}
-	return Parse(path, text)
 }
 
 // plainPathError strips the path from err, since the message around it already names the file.
@@ -265,13 +222,16 @@ func build(file string, root *node) (*Profile, error) {
 	if err := d.decode(&p, root); err != nil {
 		return nil, err
 	}
+	if err := p.expandMachine(d); err != nil {
+		return nil, err
+	}
 	if err := p.expand(d); err != nil {
 		return nil, err
 	}
 	if err := p.check(d); err != nil {
 		return nil, err
 	}
-	p.file = file
+	p.file, p.places = file, placesOf(root)
 	return &p, nil
 }
 

@@ -72,7 +72,7 @@ func TestParseEveryPart(t *testing.T) {
 						Limit:       50 * time.Millisecond,
 						Percentiles: map[string]time.Duration{"p50": 18 * time.Millisecond, "p90": 50 * time.Millisecond},
 					},
-					Work: []Step{{Section: "memory", Steps: []Step{{Stream: 819200, At: 3e9}}}, {Memory: 1 << 20}},
+					Work: []Step{{Section: "memory", Steps: []Step{{Stream: "819200B", At: 3e9}}}, {Memory: "1MiB"}},
 				},
 			},
 		},

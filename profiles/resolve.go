@@ -85,7 +85,7 @@ func encodeStruct(v reflect.Value) yaml.MapSlice {
 }
 
 // zeroMatters names the keys whose zero differs from their default.
-var zeroMatters = map[string]bool{"warmup": true, "drain": true, "seed": true}
+var zeroMatters = map[string]bool{"warmup": true, "drain": true, "seed": true, "network": true, "share": true}
 
 // plain lets text that is exactly a whole number, a fraction or a truth value stand without quotes; everything else stays a string.
 func plain(s string) any {
@@ -137,7 +137,8 @@ func (p *Profile) Set(assignments []Assignment) (*Profile, error) {
 	for i := range assignments {
 		origins = append(origins, assignments[i].Origin)
 	}
-	mark(root, p.file+" with "+strings.Join(origins, " "))
+	elsewhere := p.file + " with " + strings.Join(origins, " ")
+	mark(root, elsewhere)
 	for i := range assignments {
 		if err := assignments[i].apply(root); err != nil {
 			return nil, err
@@ -148,6 +149,7 @@ func (p *Profile) Set(assignments []Assignment) (*Profile, error) {
 		return nil, err
 	}
 	changed.text = p.text
+	changed.places.keep(p.places, elsewhere)
 	return changed, nil
 }
 
@@ -161,14 +163,23 @@ func (a *Assignment) apply(root *node) error {
 		return a.fail("the value is not YAML")
 	}
 	mark(v, a.Origin)
-	return assign(root, strings.Split(a.Key, "."), v, a.Origin)
+	path := strings.Split(a.Key, ".")
+	if err := changeMachine(root, path, a.Origin); err != nil {
+		return err
+	}
+	return assign(root, path, v, a.Origin)
 }
 
 // WithControllers returns p with only the controllers named: by their labels, or, where the profile has none of that label, by the name
 // of a controller, which then has its default settings. known lists those names.
 func (p *Profile) WithControllers(labels, known []string) (*Profile, error) {
 	changed := *p
-	changed.Controllers = nil
+	changed.Controllers, changed.places = nil, places{}
+	for path, n := range p.places {
+		if !strings.HasPrefix(path, "controllers.") {
+			changed.places[path] = n
+		}
+	}
 	var mine []string
 	for i := range p.Controllers {
 		mine = append(mine, p.Controllers[i].Label())
@@ -178,6 +189,12 @@ func (p *Profile) WithControllers(labels, known []string) (*Profile, error) {
 			return nil, fmt.Errorf("--controllers: %q stands there twice", label)
 		}
 		if at := slices.Index(mine, label); at >= 0 {
+			was, is := fmt.Sprintf("controllers.%d", at), fmt.Sprintf("controllers.%d", i)
+			for path, n := range p.places {
+				if rest, ok := strings.CutPrefix(path, was); ok && (rest == "" || rest[0] == '.') {
+					changed.places[is+rest] = n
+				}
+			}
 			changed.Controllers = append(changed.Controllers, p.Controllers[at])
 		} else if slices.Contains(known, label) {
 			changed.Controllers = append(changed.Controllers, Controller{Name: label})

@@ -37,6 +37,12 @@ func CSV(w io.Writer, rows []Row) error {
 	return out.Error()
 }
 
+// formula reports whether a spreadsheet would compute a cell rather than show it. Nothing that CSV writes is one: names begin with a letter or
+// a digit, and no number is negative. A file from elsewhere might have them, and would pass them on.
+func formula(cell string) bool {
+	return cell != "" && strings.ContainsRune("=+-@\t\r\n", rune(cell[0]))
+}
+
 // ReadCSV reads what CSV wrote; name is what messages call the file.
 func ReadCSV(r io.Reader, name string) ([]Row, error) {
 	in := csv.NewReader(r)
@@ -69,6 +75,10 @@ func ReadCSV(r io.Reader, name string) ([]Row, error) {
 		}
 		var row Row
 		for i, c := range cols {
+			if formula(record[i]) {
+				line, _ := in.FieldPos(i)
+				return nil, fmt.Errorf("%s:%d: %s: %q is not of this program: spreadsheets would take it for a formula", name, line, c.name, record[i])
+			}
 			// The record is reused by the reader, and texts outlive it.
 			if err := c.set(&row, strings.Clone(record[i])); err != nil {
 				line, _ := in.FieldPos(i)

@@ -19,26 +19,30 @@ const (
 
 // Manifest says under which circumstances the numbers beside it came about.
 type Manifest struct {
-	SchemaVersion   int          `json:"schema_version"`
-	Name            string       `json:"name"` // of the profile, or "drive"
-	Title           string       `json:"title,omitempty"`
-	Ground          string       `json:"ground"`
-	State           string       `json:"state"`
-	Error           string       `json:"error,omitempty"` // of a run that failed
-	Started         time.Time    `json:"started"`
-	Ended           time.Time    `json:"ended,omitzero"`
-	Argv            []string     `json:"argv"`
-	Seed            uint64       `json:"seed"`
-	Pacing          string       `json:"pacing"` // as asked for
-	Versions        Versions     `json:"versions"`
-	Machine         Machine      `json:"machine"`
-	Server          Server       `json:"server"`
-	Classes         []Class      `json:"classes"`
-	Planned         int          `json:"points_planned"`
-	Capacity        *Capacity    `json:"capacity,omitempty"`
-	Points          []PointFacts `json:"points"` // in the order in which they ran
-	ProfileText     string       `json:"profile_text"`
-	ResolvedProfile string       `json:"resolved_profile"` // with every default, preset and --set
+	SchemaVersion   int              `json:"schema_version"`
+	Name            string           `json:"name"` // of the profile, or "drive"
+	Title           string           `json:"title,omitempty"`
+	Ground          string           `json:"ground"`
+	State           string           `json:"state"`
+	Error           string           `json:"error,omitempty"` // of a run that failed
+	Started         time.Time        `json:"started"`
+	Ended           time.Time        `json:"ended,omitzero"`
+	Argv            []string         `json:"argv"`
+	Seed            uint64           `json:"seed"`
+	Pacing          string           `json:"pacing"` // as asked for
+	PacingTest      []Pacing         `json:"pacing_self_test,omitempty"`
+	Versions        Versions         `json:"versions"`
+	Machine         Machine          `json:"machine"`
+	ModelledMachine *ModelledMachine `json:"modelled_machine,omitempty"` // what the server ran on, on the grounds sim and model
+	TimeScale       int              `json:"time_scale,omitempty"`       // wall-clock time that a unit of modelled time took, on the ground model
+	Jobs            int              `json:"jobs,omitempty"`             // points at the same time, on the ground sim
+	Server          Server           `json:"server"`
+	Classes         []Class          `json:"classes"`
+	Planned         int              `json:"points_planned"`
+	Capacity        *Capacity        `json:"capacity,omitempty"`
+	Points          []PointFacts     `json:"points"` // in the order in which they ran
+	ProfileText     string           `json:"profile_text"`
+	ResolvedProfile string           `json:"resolved_profile"` // with every default, preset and --set
 }
 
 // Versions are the versions of what took part.
@@ -53,6 +57,19 @@ type Machine struct {
 	CPUModel string `json:"cpu_model,omitempty"`
 	Cores    int    `json:"cores"`
 	RAMBytes uint64 `json:"ram_bytes,omitempty"`
+}
+
+// ModelledMachine is the description of a machine that takes the place of the computer.
+type ModelledMachine struct {
+	Name    string   `json:"name,omitempty"` // of its file; empty when it is described in the profile
+	Figures []Figure `json:"figures"`
+}
+
+// Figure is a number of a description and how somebody came to it: measured, published, derived or assumed.
+type Figure struct {
+	Name       string `json:"name"`
+	Value      string `json:"value"`
+	Provenance string `json:"provenance"`
 }
 
 // Server is what was measured.
@@ -70,12 +87,17 @@ type Class struct {
 	SLOUS float64 `json:"slo_us,omitempty"`
 }
 
-// Capacity is the outcome of a search for the highest rate at which every class keeps its objective without any control.
+// Capacity is what factors of load are shares of. On the ground host it is the outcome of a search for the highest rate at which every class
+// keeps its objective without any control; on a modelled machine it is the rate at which the first of its resources is full.
 type Capacity struct {
-	RPS    float64 `json:"rps"`
-	Low    float64 `json:"bracket_low_rps"`            // the highest rate that held
-	High   float64 `json:"bracket_high_rps,omitempty"` // the lowest that did not; absent when none was found
-	Probes []Probe `json:"probes"`
+	RPS        float64  `json:"rps"`
+	Analytic   bool     `json:"analytic,omitempty"`         // it follows from the model, nothing was probed
+	Bottleneck string   `json:"bottleneck,omitempty"`       // the resource that is full first: cores, bus, or a lock with its name
+	Low        float64  `json:"bracket_low_rps,omitempty"`  // the highest rate that held
+	High       float64  `json:"bracket_high_rps,omitempty"` // the lowest that did not; absent when none was found
+	Uncertain  bool     `json:"uncertain,omitempty"`        // it held in a short probe, and nothing was seen to hold for as long as a point takes
+	Remarks    []string `json:"remarks,omitempty"`          // on the search
+	Probes     []Probe  `json:"probes,omitempty"`
 }
 
 // Probe is one short measurement of a capacity search.
@@ -85,6 +107,28 @@ type Probe struct {
 	Why        string  `json:"why,omitempty"` // it does not hold
 	GoodputRPS float64 `json:"goodput_rps"`
 	P99US      float64 `json:"latency_p99_us,omitempty"`
+}
+
+// Pacing is how late requests left on this computer in a short test before the run, without a server.
+type Pacing struct {
+	Pace     string  `json:"pace"`
+	RPS      float64 `json:"offered_rps"`
+	LagP50US float64 `json:"send_lag_p50_us"`
+	LagP99US float64 `json:"send_lag_p99_us"`
+	LagMaxUS float64 `json:"send_lag_max_us"`
+}
+
+// Responses are response times of a class when every request that was not answered counts as infinitely slow, and those from send to reply.
+// A percentile that is not there is infinite: fewer requests than that were answered.
+type Responses struct {
+	Class         string  `json:"class"`
+	AnsweredRatio float64 `json:"answered_ratio"` // of all that were due
+	P50US         float64 `json:"adjusted_p50_us,omitempty"`
+	P90US         float64 `json:"adjusted_p90_us,omitempty"`
+	P99US         float64 `json:"adjusted_p99_us,omitempty"`
+	P999US        float64 `json:"adjusted_p999_us,omitempty"`
+	FromSendP50US float64 `json:"from_send_p50_us,omitempty"` // of answered requests
+	FromSendP99US float64 `json:"from_send_p99_us,omitempty"`
 }
 
 // PointFacts are the circumstances of one point.
@@ -99,8 +143,23 @@ type PointFacts struct {
 	Preloaded  int64             `json:"preloaded_items"`  // stored and verified before, counted apart from the load
 	RealTime   bool              `json:"realtime_priority"`
 	SenderCPU  float64           `json:"sender_cpu_ratio"` // of one core, in the window
-	Notes      map[string]string `json:"notes,omitempty"`  // by code of warning: the numbers behind it
+	Senders    int               `json:"senders,omitempty"`
+	ClosedLoop bool              `json:"closed_loop,omitempty"`
+	Sequence   string            `json:"sequence,omitempty"`  // how many requests, and a hash of what was asked when and by whom
+	Responses  []Responses       `json:"responses,omitempty"` // one a class, then all
+	Notes      map[string]string `json:"notes,omitempty"`     // by code of warning: the numbers behind it
 	LastWords  string            `json:"server_stderr,omitempty"`
+	WallS      float64           `json:"wall_s,omitempty"` // what a modelled point took on the wall clock
+	Events     int64             `json:"events,omitempty"` // of a simulation
+
+	TimedOutDial     int64 `json:"timed_out_dial,omitempty"`  // of the whole run: waiting for a connection
+	TimedOutWrite    int64 `json:"timed_out_write,omitempty"` // for the kernel to take the request
+	TimedOutReply    int64 `json:"timed_out_reply,omitempty"`
+	ConnectionsAdded int64 `json:"connections_added,omitempty"`
+
+	// SmallestScale is the time scale that a point on the ground model would have needed when its own was too small; 0 otherwise, or when
+	// no scale would do.
+	SmallestScale int `json:"smallest_time_scale,omitempty"`
 }
 
 // parseManifest reads a manifest, the version first, so that another version is refused as such and not for some field of it.

@@ -24,6 +24,9 @@ func Markdown(w io.Writer, runs []*Run) error {
 			strings.Join(grounds(runs), ", "))
 	}
 	b.WriteString(howToRead)
+	if slices.ContainsFunc(runs, func(r *Run) bool { return r.Manifest.ModelledMachine != nil }) {
+		b.WriteString(howToReadModelled)
+	}
 	_, err := w.Write(b.Bytes())
 	return err
 }
@@ -51,6 +54,7 @@ func (run *Run) markdown(b *bytes.Buffer) {
 	}
 	run.warningsSection(b)
 	run.capacitySection(b)
+	run.responses(b)
 	run.circumstances(b)
 }
 
@@ -102,15 +106,19 @@ func (run *Run) classTable(b *bytes.Buffer, class string, pooled []Pooled) {
 	if class == AllClasses {
 		b.WriteString("The classes pooled; goodput counts each request against the limit of its own class.\n\n")
 	}
-	header := slices.DeleteFunc(slices.Clone(comparisonHeader), func(h string) bool { return h == "class" })
-	fmt.Fprintf(b, "| %s |\n|:--|:--|%s\n", strings.Join(header, " | "), strings.Repeat("--:|", len(header)-2))
-	for i := range pooled {
-		p := &pooled[i]
-		if p.Class != class {
-			continue
+	columns := slices.DeleteFunc(comparison(pooled, true), func(c comparisonColumn) bool { return c.title == "class" })
+	row := func(cell func(c comparisonColumn) string) {
+		for _, c := range columns {
+			b.WriteString("| " + cell(c) + " ")
 		}
-		cells := p.cells()
-		fmt.Fprintf(b, "| %s |\n", strings.Join(append(cells[:2:2], cells[3:]...), " | "))
+		b.WriteString("|\n")
+	}
+	row(func(c comparisonColumn) string { return c.title })
+	fmt.Fprintf(b, "|:--|:--|%s\n", strings.Repeat("--:|", len(columns)-titled+1))
+	for i := range pooled {
+		if p := &pooled[i]; p.Class == class {
+			row(func(c comparisonColumn) string { return c.cell(p) })
+		}
 	}
 }
 
@@ -170,10 +178,26 @@ func (run *Run) capacitySection(b *bytes.Buffer) {
 	if c == nil {
 		return
 	}
+	if c.Analytic {
+		fmt.Fprintf(b, "\n## Capacity\n\nThe modelled machine is full at %s requests per second: then the first of its resources, **%s**, has no time "+
+			"left. It follows from the mean work of the classes and their shares, without variance; factors of load are shares of it.\n",
+			Known(c.RPS).rate(), escape(c.Bottleneck))
+		return
+	}
 	fmt.Fprintf(b, "\n## Capacity\n\nFactors of load are shares of %s requests per second: the highest rate that was found to keep every "+
 		"class's p99 within its limit, without any control and with nothing shed or failed.", Known(c.RPS).rate())
+	held := "which held"
+	if c.Uncertain {
+		held = "**which held in a short probe only**"
+	}
 	if c.High > 0 {
-		fmt.Fprintf(b, " The search ended between %s, which held, and %s, which did not.", Known(c.Low).rate(), Known(c.High).rate())
+		fmt.Fprintf(b, " The search ended between %s, %s, and %s, which did not.", Known(c.Low).rate(), held, Known(c.High).rate())
+	}
+	for i, remark := range c.Remarks {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "\n- %s", escape(remark))
 	}
 	b.WriteString("\n\n| probe | offered/s | goodput/s | p99 | holds |\n|--:|--:|--:|--:|:--|\n")
 	for i, p := range c.Probes {
@@ -187,6 +211,44 @@ func (run *Run) capacitySection(b *bytes.Buffer) {
 		}
 		fmt.Fprintf(b, "| %d | %s | %s | %s | %s |\n", i+1, Known(p.RPS).rate(), Known(p.GoodputRPS).rate(), p99.micros(), holds)
 	}
+}
+
+// responses is the table of percentiles that points.csv has no columns for.
+func (run *Run) responses(b *bytes.Buffer) {
+	some := false
+	for i := range run.Manifest.Points {
+		some = some || len(run.Manifest.Points[i].Responses) > 0
+	}
+	if !some {
+		return
+	}
+	b.WriteString("\n## Response times over all requests\n\nOver every request that was due: what was not answered, for whatever reason, counts as infinitely " +
+		"slow. *from send* is the time from send to reply of answered requests, without the generator's own lateness; where it is far below " +
+		"the response time, the generator was late and not the server.\n\n" +
+		"| controller | load | repeat | class | answered | p50 | p90 | p99 | p99.9 | from send p50 | from send p99 |\n|:--|--:|--:|:--|--:|--:|--:|--:|--:|--:|--:|\n")
+	for i := range run.Manifest.Points {
+		f := &run.Manifest.Points[i]
+		for _, r := range f.Responses {
+			fmt.Fprintf(b, "| %s | %s | %d | %s | %.1f %% | %s | %s | %s | %s | %s | %s |\n", escape(f.Controller), escape(f.Load), f.Repeat, escape(r.Class),
+				100*r.AnsweredRatio, r.adjusted(r.P50US), r.adjusted(r.P90US), r.adjusted(r.P99US), r.adjusted(r.P999US),
+				positive(r.FromSendP50US), positive(r.FromSendP99US))
+		}
+	}
+}
+
+// adjusted writes a percentile; one that is not there is infinite, unless nothing was due at all.
+func (r *Responses) adjusted(us float64) string {
+	if us == 0 && r.AnsweredRatio < 1 {
+		return "∞"
+	}
+	return positive(us)
+}
+
+func positive(us float64) string {
+	if us == 0 {
+		return Value{}.micros()
+	}
+	return Known(us).micros()
 }
 
 func (run *Run) circumstances(b *bytes.Buffer) {
@@ -203,6 +265,7 @@ func (run *Run) circumstances(b *bytes.Buffer) {
 		machine += fmt.Sprintf(", %.1f GiB of memory", float64(m.Machine.RAMBytes)/(1<<30))
 	}
 	line("machine", "%s", machine)
+	m.model(line)
 	line("software", "spillway %s, %s, kernel %s", m.Versions.Module, m.Versions.Go, m.Versions.Kernel)
 	server := m.Server.Kind
 	if m.Server.Version != "" {
@@ -215,7 +278,12 @@ func (run *Run) circumstances(b *bytes.Buffer) {
 		server += fmt.Sprintf(", GOMAXPROCS %d", m.Server.GOMAXPROCS)
 	}
 	line("server", "%s", server)
-	line("pacing", "%s", m.Pacing)
+	if m.Ground != groundSim {
+		line("pacing", "%s", m.Pacing)
+		for _, p := range m.PacingTest {
+			line("pacing self-test", "%s at %s/s: send lag p50 %s, p99 %s", p.Pace, Known(p.RPS).rate(), Known(p.LagP50US).micros(), Known(p.LagP99US).micros())
+		}
+	}
 	line("seed", "%d", m.Seed)
 	span := "began " + m.Started.UTC().Format(time.DateTime) + " UTC"
 	if !m.Ended.IsZero() {
@@ -225,15 +293,43 @@ func (run *Run) circumstances(b *bytes.Buffer) {
 	fmt.Fprintf(b, "- command: `%s`\n", strings.ReplaceAll(strings.Join(m.Argv, " "), "`", "'"))
 }
 
+// model describes the machine that took the computer's place.
+func (m *Manifest) model(line func(name, format string, args ...any)) {
+	if m.ModelledMachine == nil {
+		return
+	}
+	var figures []string
+	for _, f := range m.ModelledMachine.Figures {
+		figures = append(figures, fmt.Sprintf("%s %s (%s)", f.Name, f.Value, f.Provenance))
+	}
+	name := m.ModelledMachine.Name
+	if name == "" {
+		name = "as the profile says"
+	}
+	line("modelled machine", "%s: %s", name, strings.Join(figures, ", "))
+	if m.TimeScale > 0 {
+		line("time scale", "%d: each modelled second took %d seconds", m.TimeScale, m.TimeScale)
+	}
+}
+
 const howToRead = `
 ## How to read this
 
 - *offered* is what the arrival process asked for, *goodput* what was answered within the limit of its class, both per second of the
   window. *p99* runs from the instant at which a request was due to leave, over answered requests only: under a control that sheds, read
-  it together with *shed*, the share that was turned away.
+  it together with *shed*, the share that was turned away on purpose, and *lost*, the share without any answer: timed out, failed or never
+  sent. *late* was answered, but not within the limit.
 - Repeats are pooled: counts are added, histograms merged, percentiles never averaged. In parentheses stands the range over the single
   repeats. Where only some repeats are valid, only those are pooled; where none is, all are.
 - *valid* says whether a number may be believed: the load left on time, the counts add up, and the server counted the same.
+`
+
+const howToReadModelled = `- *optimum* is what an ideal controller of a modelled machine's several bottlenecks would serve at this load (all classes raised together
+  until one hits its bottleneck, then the rest), *ceiling* the most that one can serve which must admit all classes in the proportion in
+  which they arrive. Both are of a steady state without variance: in a short window goodput may be above them, by chance or while a
+  queue fills whose requests are still in time.
+- The machine is a model. It has cores, a memory bus, locks and RAM, and neither caches, frequencies, scheduler nor garbage collector: what
+  depends on those is not in these numbers. All times and rates are modelled ones.
 `
 
 func capitalise(s string) string {

@@ -15,6 +15,8 @@ type Pooled struct {
 	OfferedTarget           Value
 	Offered, Goodput, P99   Range
 	ShedRatio               Range
+	LateRatio, LostRatio    Range // answered outside the limit; timed out, failed or never sent
+	Optimum, Ceiling        Value // what the model says could be served at best, and without telling classes apart; the same for all repeats
 	Repeats, Valid          int
 	Warnings                []string // of all repeats, each once
 }
@@ -62,6 +64,7 @@ func (run *Run) pool(rows []Row) Pooled {
 	first := &rows[0]
 	p := Pooled{
 		Load: first.Load(), Controller: first.Controller, Class: first.Class, OfferedTarget: first.OfferedTargetRPS, Repeats: len(rows),
+		Optimum: first.OptimumRPS, Ceiling: first.CeilingRPS,
 	}
 	var used []Row
 	for _, r := range rows {
@@ -82,7 +85,7 @@ func (run *Run) pool(rows []Row) Pooled {
 	var seconds float64
 	for i := range used {
 		sum = sum.Add(used[i].Fates)
-		seconds += used[i].window()
+		seconds += run.window(&used[i])
 	}
 	per := func(n int64) Value {
 		if seconds == 0 {
@@ -93,12 +96,37 @@ func (run *Run) pool(rows []Row) Pooled {
 	p.Offered = ranged(per(sum.Arrivals()), used, func(r *Row) Value { return r.OfferedRPS })
 	p.Goodput = ranged(per(sum.OK), used, func(r *Row) Value { return r.GoodputRPS })
 	p.ShedRatio = ranged(ratio(sum.Shed(), sum.Arrivals()), used, func(r *Row) Value { return r.ShedRatio })
+	late, lost := func(f Fates) Value { return ratio(f.Late, f.Arrivals()) }, func(f Fates) Value { return ratio(f.Lost(), f.Arrivals()) }
+	p.LateRatio = ranged(late(sum), used, func(r *Row) Value { return late(r.Fates) })
+	p.LostRatio = ranged(lost(sum), used, func(r *Row) Value { return lost(r.Fates) })
 	p.P99 = ranged(run.mergedP99(used), used, func(r *Row) Value { return r.Latency.P99 })
 	return p
 }
 
-// window returns the length of the window of r in seconds, which its counts and rates imply; 0 when nothing arrived.
-func (r *Row) window() float64 {
+// window returns the length of the window that r is of, in seconds. It is that of all classes of a point, so one in which nothing arrived
+// has it too: the seconds without arrivals are a part of its rates.
+func (run *Run) window(r *Row) float64 {
+	if !r.OfferedRPS.known {
+		return 0 // cut short before it began
+	}
+	for i := range run.Manifest.Points {
+		f := &run.Manifest.Points[i]
+		if f.WindowS > 0 && f.Controller == r.Controller && f.Load == r.Load() && f.Repeat == r.Repeat {
+			return f.WindowS
+		}
+	}
+	longest := 0.0
+	for i := range run.Rows {
+		o := &run.Rows[i]
+		if o.Controller == r.Controller && o.Load() == r.Load() && o.Repeat == r.Repeat {
+			longest = max(longest, o.impliedWindow())
+		}
+	}
+	return longest
+}
+
+// impliedWindow returns the length of the window of r in seconds that its counts and rates imply; 0 when nothing arrived.
+func (r *Row) impliedWindow() float64 {
 	offered, ok := r.OfferedRPS.Get()
 	if !ok || offered == 0 {
 		return 0
@@ -140,6 +168,9 @@ func ratio(part, whole int64) Value {
 
 func ranged(pooled Value, rows []Row, of func(*Row) Value) Range {
 	out := Range{Value: pooled}
+	if len(rows) == 1 {
+		out.Value = of(&rows[0]) // as it was measured, without the way over the length of the window
+	}
 	for i := range rows {
 		v := of(&rows[i])
 		if !v.known {

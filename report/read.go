@@ -46,7 +46,7 @@ func ReadDir(dir string) (*Run, error) {
 func readPoints(path string) ([]Row, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, fmt.Errorf("%s has no %s: what was measured is lost", filepath.Dir(path), pointsFile)
 	}
 	if err != nil {
 		return nil, err

@@ -90,6 +90,9 @@ func (f Fates) Sent() int64 { return f.Arrivals() - f.Refused - f.Unsent }
 // Shed returns how many requests were refused, rejected, dropped or expired.
 func (f Fates) Shed() int64 { return f.Refused + f.Rejected + f.Dropped + f.Expired }
 
+// Lost returns how many requests got no answer at all: they timed out, failed or were never sent.
+func (f Fates) Lost() int64 { return f.TimedOut + f.Failed + f.Unsent }
+
 // Add returns the sums of f and o.
 func (f Fates) Add(o Fates) Fates {
 	return Fates{

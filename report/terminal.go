@@ -11,7 +11,7 @@ func Terminal(w io.Writer, run *Run) error {
 	if err := Table(w, run); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, "\n"+run.accounting()+run.doubts())
+	_, err := io.WriteString(w, "\n"+run.accounting()+run.capacityLine()+run.unanswered()+run.loop()+run.doubts())
 	return err
 }
 
@@ -53,35 +53,103 @@ func (run *Run) preloaded() (keys int64) {
 	return keys
 }
 
-// doubts explains why points are not valid, one line a reason.
+// doubts explains why points are not valid or say nothing, and what else a reader must know of the server, one line a reason.
 func (run *Run) doubts() string {
 	invalid, points := 0, 0
-	why := map[string]int{}
+	why := map[string][]*Row{}
+	empty := map[string][]*Row{}
+	found := map[string][]*Row{}
 	for i := range run.Rows {
 		r := &run.Rows[i]
 		if r.Class != AllClasses {
 			continue
 		}
 		points++
-		if r.Valid {
-			continue
-		}
-		invalid++
 		for _, code := range r.Warnings {
-			if _, verdict := Explain(code); verdict != Harmless {
-				why[code]++
+			switch _, verdict := Explain(code); {
+			case verdict == Empty:
+				empty[code] = append(empty[code], r)
+			case verdict == Finding, verdict == Graded && r.Valid:
+				found[code] = append(found[code], r)
+			case verdict != Harmless && !r.Valid:
+				why[code] = append(why[code], r)
 			}
 		}
-	}
-	if invalid == 0 {
-		return ""
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d points are not valid:\n", invalid, points)
-	for _, w := range warnings {
-		if n := why[w.code]; n > 0 {
-			fmt.Fprintf(&b, "  %s (%d): %s\n", w.code, n, w.sentence)
+		if !r.Valid {
+			invalid++
 		}
 	}
+	var b strings.Builder
+	if invalid > 0 {
+		fmt.Fprintf(&b, "%d of %d points are not valid:\n", invalid, points)
+		run.reasons(&b, why)
+	}
+	if len(empty) > 0 {
+		b.WriteString("some points say nothing about their controller:\n")
+		run.reasons(&b, empty)
+	}
+	if len(found) > 0 {
+		b.WriteString("found on the way:\n")
+		run.reasons(&b, found)
+	}
 	return b.String()
+}
+
+// reasons explains each code, with the numbers behind it at the first of its points.
+func (run *Run) reasons(b *strings.Builder, points map[string][]*Row) {
+	for _, w := range warnings {
+		rows := points[w.code]
+		if len(rows) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "  %s (%d): %s\n", w.code, len(rows), w.sentence)
+		if note := run.note(rows[0], w.code); note != "" {
+			fmt.Fprintf(b, "    %s at %s, repeat %d: %s\n", rows[0].Controller, rows[0].Load(), rows[0].Repeat, note)
+		}
+	}
+}
+
+// capacityLine says what a capacity search that was the purpose of the run has found.
+func (run *Run) capacityLine() string {
+	c := run.Manifest.Capacity
+	if c == nil || c.Analytic || len(run.Manifest.Points) > 1 {
+		return ""
+	}
+	held := "held"
+	if c.Uncertain {
+		held = "is not certain to hold"
+	}
+	line := fmt.Sprintf("capacity %s requests per second: the SLO %s at %s and did not hold at %s, after %d probes\n",
+		Known(c.RPS).rate(), held, Known(c.Low).rate(), Known(c.High).rate(), len(c.Probes))
+	for _, remark := range c.Remarks {
+		line += "  " + remark + "\n"
+	}
+	return line
+}
+
+// unanswered sets the p99 of what was answered against that of all requests that were due, where the two differ.
+func (run *Run) unanswered() string {
+	if len(run.Manifest.Points) != 1 {
+		return ""
+	}
+	for _, r := range run.Manifest.Points[0].Responses {
+		if r.Class == AllClasses && r.AnsweredRatio < 1 {
+			p99 := "infinite: fewer than 99 % were answered"
+			if r.P99US > 0 {
+				p99 = Known(r.P99US).micros()
+			}
+			return fmt.Sprintf("p99 over all that were due, the unanswered as infinitely slow: %s\n", p99)
+		}
+	}
+	return ""
+}
+
+// loop says so where the load was a closed loop.
+func (run *Run) loop() string {
+	for i := range run.Manifest.Points {
+		if run.Manifest.Points[i].ClosedLoop {
+			return "closed loop: the load waited for the server, so what was offered and how late it was says nothing of users who do not wait\n"
+		}
+	}
+	return ""
 }

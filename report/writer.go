@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"spillway/internal/hist"
@@ -36,26 +39,29 @@ type Writer struct {
 	trace    *stream
 	hlog     *stream
 	log      *hist.LogWriter // into hlog
+	made     bool            // the directory did not exist
 }
 
 // NewWriter makes the directory and proves that it can be written to. It refuses one that exists and holds anything. order lists the
 // labels of points (see PointLabel) in the order in which their rows shall stand.
 func NewWriter(dir string, m Manifest, order []string) (*Writer, error) {
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) > 0 {
 		return nil, fmt.Errorf("results folder %s: %w", dir, ErrNotEmpty)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("results folder: %w; choose another with --out", err)
 	}
-	w := &Writer{dir: dir, Manifest: m, order: map[string]int{}}
+	w := &Writer{dir: dir, Manifest: m, order: map[string]int{}, made: err != nil}
 	w.Manifest.SchemaVersion = SchemaVersion
 	for i, label := range order {
 		w.order[label] = i
 	}
-	if err := w.writeManifest(); err != nil {
-		return nil, err
+	// All are there from the beginning, so that the folder can be read at any time.
+	if err := errors.Join(w.writeReserve(), w.writeManifest(), w.writePoints()); err != nil {
+		w.discard()
+		return nil, once(err)
 	}
-	var err error
 	if w.trace, err = newStream(filepath.Join(dir, traceFile)); err != nil {
 		return nil, err
 	}
@@ -67,6 +73,77 @@ func NewWriter(dir string, m Manifest, order []string) (*Writer, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// reserveFile holds room on the disk, which the last writes get back: a run that fills the disk can still say so in its manifest.
+const (
+	reserveFile  = "reserve.partial"
+	reserveBytes = 1 << 20
+)
+
+func (w *Writer) writeReserve() error {
+	s, err := newStream(filepath.Join(w.dir, strings.TrimSuffix(reserveFile, partial)))
+	if err != nil {
+		return err
+	}
+	// What is not written takes no room.
+	_, err = s.w.Write(bytes.Repeat([]byte("reserved\n"), reserveBytes/9))
+	return s.fail(errors.Join(err, s.w.Flush(), s.file.Close()))
+}
+
+// Discard takes the directory away again, for a run that measured nothing. What is not of the Writer stays.
+func (w *Writer) Discard() {
+	w.trace.file.Close()
+	w.hlog.file.Close()
+	w.discard()
+}
+
+func (w *Writer) discard() {
+	for _, name := range []string{manifestFile, pointsFile, traceFile, histogramsFile, reportFile, RequestsFile} {
+		os.Remove(filepath.Join(w.dir, name))
+		os.Remove(filepath.Join(w.dir, name+partial))
+	}
+	os.Remove(filepath.Join(w.dir, reserveFile))
+	if w.made {
+		os.Remove(w.dir) // fails when somebody else put something there, as it should
+	}
+}
+
+// once returns the errors joined in err without those whose cause another has already: a full disk is full for all files.
+func once(errs ...error) error {
+	var kept []error
+	var causes []error
+	for _, err := range errs {
+		for _, e := range parts(err) {
+			var cause syscall.Errno
+			if errors.As(e, &cause) {
+				if slices.Contains(causes, error(cause)) {
+					continue
+				}
+				causes = append(causes, cause)
+			}
+			kept = append(kept, e)
+		}
+	}
+	if len(kept) == 1 {
+		return kept[0]
+	}
+	return errors.Join(kept...)
+}
+
+// parts returns the errors that err joins, or err.
+func parts(err error) (list []error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+	case !ok:
+		return []error{err}
+	default:
+		for _, e := range joined.Unwrap() {
+			list = append(list, parts(e)...)
+		}
+	}
+	return list
 }
 
 // ErrNotEmpty says that a results folder exists already and is not empty.
@@ -83,7 +160,7 @@ func (w *Writer) begin() error {
 		return w.trace.fail(err)
 	}
 	var err error
-	w.log, err = hist.NewLogWriter(w.hlog.w, w.Manifest.Started)
+	w.log, err = hist.NewLogWriter(w.hlog.w, w.epoch())
 	return w.hlog.fail(err)
 }
 
@@ -91,7 +168,7 @@ func (w *Writer) begin() error {
 type Point struct {
 	Rows      []Row        // one a class, then the row of all
 	Latencies []*hist.Hist // of the rows, in the same order
-	Start     time.Time    // of the window
+	Start     time.Time    // of the window; on the ground sim, where time begins with the warm-up, since the zero time
 	Window    time.Duration
 	Samples   []Sample
 	Facts     PointFacts
@@ -113,11 +190,22 @@ func (w *Writer) Add(p *Point) error {
 	}
 	for i, h := range p.Latencies {
 		if h.Count() > 0 {
-			errs = append(errs, w.hlog.fail(w.log.Write(p.Rows[i].Tag(), p.Start.Sub(w.Manifest.Started), p.Window, h)))
+			errs = append(errs, w.hlog.fail(w.log.Write(p.Rows[i].Tag(), p.Start.Sub(w.epoch()), p.Window, h)))
 		}
 	}
-	return errors.Join(errs...)
+	return once(errs...)
 }
+
+// epoch is what the intervals of histograms.hlog count from. A simulation has no calendar, so that the same seed gives the same bytes.
+func (w *Writer) epoch() time.Time {
+	if w.Manifest.Ground == groundSim {
+		return time.Time{}
+	}
+	return w.Manifest.Started
+}
+
+// groundSim is the ground whose time is virtual.
+const groundSim = "sim"
 
 func (w *Writer) place(r *Row) int { return w.order[PointLabel(r.Controller, r.Load(), r.Repeat)] }
 
@@ -137,9 +225,12 @@ func (w *Writer) Close(at time.Time, state string, cause error) error {
 	if cause != nil {
 		w.Manifest.Error = cause.Error()
 	}
+	os.Remove(filepath.Join(w.dir, reserveFile))
 	errs := []error{w.writePoints(), w.writeManifest(), w.trace.commit(), w.hlog.commit()}
 	errs = append(errs, w.writeReport())
-	return errors.Join(errs...)
+	// The cause first: what it says already is not said again, and it is not returned.
+	all := parts(once(append([]error{cause}, errs...)...))
+	return errors.Join(all[len(parts(once(cause))):]...)
 }
 
 func (w *Writer) writePoints() error {
@@ -179,6 +270,9 @@ func writeWhole(path string, write func(io.Writer) error) error {
 	return s.commit()
 }
 
+// partial ends the name of a file in the making.
+const partial = ".partial"
+
 // stream is a file in the making, beside its place.
 type stream struct {
 	path string
@@ -187,7 +281,7 @@ type stream struct {
 }
 
 func newStream(path string) (*stream, error) {
-	f, err := os.OpenFile(path+".partial", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	f, err := os.OpenFile(path+partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}

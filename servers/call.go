@@ -12,33 +12,48 @@ import (
 const maxKeptBytes = 4 << 10
 
 // call is one command of a connection, from parsing to reply. It belongs to the loop of its connection, except between submit and
-// settle, when whoever finds it in one of the dispatcher's lists may work on it. An executor hands it back with dispatch.finish,
-// from whatever goroutine, so a backend that finishes calls later needs no other way.
+// settle, when whoever finds it in one of the dispatcher's lists may work on it. An executor hands it back with dispatch.finish, or
+// with dispatch.park if it has to wait halfway.
 type call struct {
-	conn  *conn
-	after *call // the next one of the same connection, in order of arrival
-	link  *call // in the one list that it is in: arrivals, ready, deferred, settled, inbox or free
-
 	cmd   memproto.Command
 	mem   []byte          // memory of key and arguments
 	small []byte          // memory of a small value
 	w     memproto.Writer // the reply, if it could not be written to the connection directly
-	line  string          // the reply of a command that was refused by the parser
+	id    uint64          // place in dispatch.mu.calls, plus one; 0 before the first use
+
+	progress
+}
+
+// progress is the part of a call that begins anew with each command. The rest is too large to be cleared every time.
+type progress struct {
+	conn   *conn
+	after  *call // the next one of the same connection, in order of arrival
+	before *call // the one before it; nil for the first
+	link   *call // in the one list that it is in: arrivals, ready, deferred, settled, inbox or free
+
+	block []byte // memory of a larger value; goes back to the loop
+	line  string // the reply of a command that was refused by the parser
 	kind  kind
 	done  bool // the reply is in w, or has been written
 
 	// What follows is written under dispatch.mu between submit and settle.
-	id      uint64 // place in dispatch.mu.calls, plus one; 0 before the first use
-	queued  bool   // waits in the Gate at place
-	place   control.Place
-	request control.Request // as its Start action gave it
-	reason  control.Reason  // of the refusal, NoReason if it was executed
-	credits int32           // to go with the reply; -1 for none
-	ended   clock.Instant   // when it was refused
-	failed  bool
+	queued   bool  // waits in the Gate at place
+	pause    pause // what it waits for halfway
+	resumed  bool  // Resume was called before the pause that it ends
+	gone     bool  // its connection is; set when it is taken to be executed
+	waiting  bool  // has been in a pause, so a Waiting backend may hold something for it
+	place    control.Place
+	request  control.Request // as its Start action gave it
+	reason   control.Reason  // of the refusal, NoReason if it was executed
+	credits  int32           // to go with the reply; -1 for none
+	ended    clock.Instant   // when it was refused
+	runnable clock.Instant   // since when it waits for a loop
+	failed   bool
 
-	began clock.Instant // of execution
-	extra memproto.Extras
+	began   clock.Instant // of execution
+	stepped clock.Instant // when it was last taken to be executed
+	state   any           // what a Waiting backend keeps of it
+	extra   memproto.Extras
 }
 
 // kind says how a call gets its reply.
@@ -90,17 +105,24 @@ func (q *list) pop() *call {
 	return c
 }
 
-// newCall takes a call for c from the free ones.
-func (l *loop) newCall(c *conn, k kind) *call {
-	q := l.free.pop()
-	if q == nil {
-		q = &call{}
+// takeCall takes a call from the free ones.
+func (l *loop) takeCall() *call {
+	if q := l.free.pop(); q != nil {
+		return q
 	}
+	return &call{}
+}
+
+// newCall takes a call for c from the free ones.
+func (l *loop) newCall(c *conn, k kind) *call { return attach(l.takeCall(), c, k) }
+
+// attach makes q the last call of c.
+func attach(q *call, c *conn, k kind) *call {
 	q.conn, q.kind = c, k
 	if c.tail == nil {
 		c.head = q
 	} else {
-		c.tail.after = q
+		c.tail.after, q.before = q, c.tail
 	}
 	c.tail = q
 	c.pending++
@@ -110,7 +132,10 @@ func (l *loop) newCall(c *conn, k kind) *call {
 // freeCall puts q back. It is in no list any more.
 func (l *loop) freeCall(q *call) {
 	q.conn.held -= len(q.cmd.Value)
-	q.w.Reset()
+	l.blocks.put(q.block)
+	if !q.w.Empty() { // most replies are written to the connection directly
+		q.w.Reset()
+	}
 	if cap(q.w.Buf) > maxKeptBytes {
 		q.w.Buf = nil
 	}
@@ -120,6 +145,7 @@ func (l *loop) freeCall(q *call) {
 	if cap(q.mem) > maxKeptBytes {
 		q.mem = nil
 	}
-	*q = call{mem: q.mem, small: q.small, w: q.w, id: q.id}
+	q.cmd.Value = nil // the rest is overwritten by the next command
+	q.progress = progress{}
 	l.free.push(q)
 }

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	smallValue = 1 << 10 // up to this size a value is copied into its call; a larger one gets memory that a store may keep
-	blockStart = 1 << 20 // a larger block grows as it comes in, so that announcing one costs the server nothing
+	smallValue = 1 << 10 // up to this size a value is copied into its call; a larger one gets a block
 	keepBytes  = 16 << 10
 )
 
@@ -61,7 +60,7 @@ func (l *loop) read(c *conn) {
 		buf = make([]byte, 2*len(c.rest)+readBytes)
 	}
 	k := copy(buf, c.rest)
-	n, err := poll.Read(c.fd, buf[k:])
+	n, err := poll.Recv(c.fd, buf[k:])
 	switch {
 	case err == unix.EAGAIN:
 	case err != nil:
@@ -77,12 +76,12 @@ func (l *loop) read(c *conn) {
 // readBlock reads into the data block that is being gathered.
 func (l *loop) readBlock(c *conn) {
 	if len(c.blockData) == c.blockGot { // grown as far as it was, and more is to come
-		want := c.block.cmd.Length + 2
-		grown := make([]byte, min(2*len(c.blockData), want))
+		grown := l.blocks.get(min(blockGrowth*len(c.blockData), c.block.cmd.Length+2))
 		copy(grown, c.blockData)
+		l.blocks.put(c.blockData)
 		c.blockData = grown
 	}
-	n, err := poll.Read(c.fd, c.blockData[c.blockGot:])
+	n, err := poll.Recv(c.fd, c.blockData[c.blockGot:])
 	switch {
 	case err == unix.EAGAIN:
 		return
@@ -102,7 +101,13 @@ func (l *loop) readBlock(c *conn) {
 // feed parses buf, which holds everything read and not yet parsed, and keeps what is left over.
 func (l *loop) feed(c *conn, buf []byte) {
 	for len(buf) > 0 && !c.eof && !c.paused {
-		n, status := c.parser.Parse(buf, &l.cmd)
+		if l.parsed == nil {
+			l.parsed = l.takeCall()
+		}
+		n, status := c.parser.Parse(buf, &l.parsed.cmd)
+		if l.server.verbose.Load() >= sayAll {
+			l.server.sayCommand(c.fd, buf[:n])
+		}
 		buf = buf[n:]
 		if status == memproto.NeedMore {
 			break
@@ -114,13 +119,14 @@ func (l *loop) feed(c *conn, buf []byte) {
 			n := l.beginBlock(c, buf)
 			buf = buf[n:]
 		case memproto.Refused:
-			l.reply(c, l.cmd.Error)
+			l.reply(c, l.parsed.cmd.Error)
 		case memproto.Close:
-			l.reply(c, l.cmd.Error)
+			l.reply(c, l.parsed.cmd.Error)
 			l.endOfInput(c)
 		}
 		if c.full() {
 			c.paused = true
+			l.yields.Add(1)
 			l.watch(c)
 		}
 	}
@@ -140,21 +146,21 @@ func (c *conn) full() bool {
 	return c.pending >= config.Pipeline || c.held >= config.HeldBytes || c.backlog >= config.OutBytes
 }
 
-// command takes in the complete command in l.cmd.
+// command takes in the complete command in l.parsed.
 func (l *loop) command(c *conn) {
-	if l.cmd.Verb.Admin() {
-		q := l.newCall(c, admin)
-		l.hold(q)
-		if l.cmd.Verb == memproto.Quit {
+	if v := l.parsed.cmd.Verb; v.Admin() {
+		l.take(c, admin)
+		if v == memproto.Quit {
 			l.endOfInput(c)
 		}
 		return
 	}
-	q := l.newCall(c, gated)
-	l.hold(q)
+	q := l.take(c, gated)
 	switch v := q.cmd.Value; {
 	case len(v) > smallValue:
-		q.cmd.Value, q.cmd.Owned = append(make([]byte, 0, len(v)), v...), true
+		q.block = l.blocks.get(len(v))
+		copy(q.block, v)
+		q.cmd.Value = q.block
 	case v != nil:
 		q.small = append(q.small[:0], v...)
 		q.cmd.Value = q.small
@@ -163,10 +169,12 @@ func (l *loop) command(c *conn) {
 	l.arrivals.push(q)
 }
 
-// hold moves the command in l.cmd to q.
-func (l *loop) hold(q *call) {
-	q.cmd = l.cmd
+// take makes the call that has been parsed one of c.
+func (l *loop) take(c *conn, k kind) *call {
+	q := attach(l.parsed, c, k)
+	l.parsed = nil
 	q.mem = q.cmd.Hold(q.mem)
+	return q
 }
 
 // reply answers a line to a command that does not get to be executed. An empty line is no answer at all.
@@ -178,12 +186,11 @@ func (l *loop) reply(c *conn, line string) {
 	q.line = line
 }
 
-// beginBlock starts to gather the data block of the command in l.cmd and returns how much of it was in buf.
+// beginBlock starts to gather the data block of the command in l.parsed and returns how much of it was in buf.
 func (l *loop) beginBlock(c *conn, buf []byte) int {
-	q := l.newCall(c, gated)
-	l.hold(q)
+	q := l.take(c, gated)
 	c.block = q
-	c.blockData = make([]byte, max(min(q.cmd.Length+2, blockStart), len(buf)))
+	c.blockData = l.blocks.get(max(min(q.cmd.Length+2, blockStart), len(buf)))
 	c.blockGot = copy(c.blockData, buf)
 	return c.blockGot
 }
@@ -193,8 +200,9 @@ func (l *loop) endBlock(c *conn) {
 	q := c.block
 	if status := q.cmd.SetBlock(c.blockData); status == memproto.Refused {
 		q.kind, q.line = fixed, q.cmd.Error
+		l.blocks.put(c.blockData)
 	} else {
-		q.cmd.Owned = true
+		q.block = c.blockData
 		c.held += len(q.cmd.Value)
 		l.arrivals.push(q)
 	}
@@ -212,6 +220,7 @@ func (l *loop) endOfInput(c *conn) {
 	c.eof, c.rest = true, nil
 	if q := c.block; q != nil { // its block will never be complete
 		q.kind = fixed
+		l.blocks.put(c.blockData)
 		c.block, c.blockData = nil, nil
 	}
 	l.watch(c)
@@ -263,7 +272,9 @@ func (l *loop) advance(c *conn) {
 		case !q.done:
 			return
 		default:
-			c.out.w.Append(&q.w)
+			if !q.w.Empty() {
+				c.out.w.Append(&q.w)
+			}
 		}
 		c.unlink(q)
 		l.freeCall(q)
@@ -278,6 +289,8 @@ func (l *loop) advance(c *conn) {
 func (c *conn) unlink(q *call) {
 	if c.head = q.after; c.head == nil {
 		c.tail = nil
+	} else {
+		c.head.before = nil
 	}
 	c.pending--
 }
@@ -312,10 +325,13 @@ func (l *loop) kill(c *conn) {
 		return
 	}
 	c.dead, c.eof = true, true
+	i := uint32(c.token)
+	l.connMu.Lock()
 	_ = l.poll.Remove(c.fd)
 	_ = unix.Close(c.fd)
-	i := uint32(c.token)
 	l.slots[i].conn = nil
+	l.connMu.Unlock()
+	l.server.say(sayAll, "<%d connection closed", c.fd)
 	l.slots[i].life = (l.slots[i].life + 1) % (1 << 31) // the bit above is listenToken's
 	l.vacant = append(l.vacant, int(i))
 	l.open--
@@ -342,6 +358,8 @@ func (l *loop) kill(c *conn) {
 		}
 		q = after
 	}
+	l.blocks.put(c.blockData)
 	c.head, c.tail, c.block, c.blockData, c.rest = nil, nil, nil, nil, nil
+	c.out.w.Reset() // values that were to be sent are let go
 	c.out = output{}
 }

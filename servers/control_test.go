@@ -277,7 +277,7 @@ func TestMetricsWhileServing(t *testing.T) {
 	}
 	text := page()
 	for _, want := range []string{
-		"spillway_arrivals_total 4000", `spillway_shed_total{reason="fraction"} 2000`, "spillway_finished_total 2000", "spillway_in_flight 0",
+		"spillway_arrivals_total 4000", `spillway_shed_total{class="set",reason="fraction"} 0`, `spillway_shed_total{class="get",reason="fraction"} 2000`, "spillway_finished_total 2000", "spillway_in_flight 0",
 		"spillway_connections 1", `spillway_store{stat="curr_items"} 1`, `spillway_store{stat="bytes"}`, `spillway_controller_meter{meter="asked"} 4000`,
 		"spillway_service_seconds_count 2000", "spillway_queueing_seconds_count 2000", "spillway_queue_delay_seconds 0",
 	} {

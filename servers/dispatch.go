@@ -8,6 +8,7 @@ import (
 
 	"spillway/clock"
 	"spillway/control"
+	"spillway/internal/evq"
 )
 
 // minTick bounds how often a controller's periodic work is done: one that asks to be called at once again must not keep a loop busy.
@@ -21,11 +22,12 @@ const wakeWork = 10 * time.Microsecond
 // the loops.
 //
 // Calls of one connection are executed one after the other, in order, whichever loops do it. A client that sends a set and a get of
-// the same key in one packet must find what it stored.
+// the same key in one packet must find what it stored. Only where calls may wait halfway do others of their connection go past them.
 type dispatch struct {
 	clock  clock.Clock
 	issuer control.Issuer // nil if the controller hands out no credits
 	meter  control.Meter  // nil if it has nothing to plot
+	waiter Waiting        // nil if commands run to completion
 	loops  []*loop
 
 	// mu guards the gate with its controller and everything that passes between loops. It is the only lock of this package; no
@@ -41,7 +43,13 @@ type dispatch struct {
 		actions  []control.Action
 		queueing timing
 		service  timing
-		mean     time.Duration // of the service times of late
+		classes  [numClasses]classCounts
+		mean     time.Duration // of the execution times of late
+		timers   evq.Queue[timer]
+		timerSeq uint64
+		alarms   []uint64 // by Request.ID, minus one: the number of the call's entry in timers; 0 for none
+		paused   int      // calls in service that wait halfway, without a loop
+		watcher  *loop    // the sleeping loop that wakes up for timers; nil for none
 	}
 }
 
@@ -52,8 +60,8 @@ type post struct {
 	sleeping bool  // it waits, or is about to wait, for its sockets
 }
 
-func (d *dispatch) init(gate *control.Gate, c control.Controller, real clock.Clock) {
-	d.clock = real
+func (d *dispatch) init(gate *control.Gate, c control.Controller, now clock.Clock) {
+	d.clock = now
 	d.issuer, _ = c.(control.Issuer)
 	d.meter, _ = c.(control.Meter)
 	d.mu.gate = gate
@@ -78,6 +86,7 @@ func (d *dispatch) hand(to *loop, fd int) {
 func (d *dispatch) submit(l *loop, now clock.Instant, arrivals *list) (take *call) {
 	d.mu.Lock()
 	now = d.at(now)
+	d.awake(l, now)
 	d.tick(l, now)
 	for q := arrivals.pop(); q != nil; q = arrivals.pop() {
 		d.arrive(l, now, q)
@@ -91,11 +100,12 @@ func (d *dispatch) submit(l *loop, now clock.Instant, arrivals *list) (take *cal
 func (d *dispatch) finish(l *loop, now clock.Instant, q *call, more bool) (take *call) {
 	d.mu.Lock()
 	service := now.Sub(q.began)
+	d.mu.mean += (now.Sub(q.stepped) - d.mu.mean) / 8
 	now = d.at(now)
+	d.fire(now)
 	d.tick(l, now)
 	d.mu.service.add(service)
 	d.mu.queueing.add(q.extra.Queued)
-	d.mu.mean += (service - d.mu.mean) / 8
 	d.release(q.conn)
 	d.mu.actions = d.mu.gate.Finish(now, q.request, service, q.failed, d.mu.actions[:0])
 	d.apply(l, now)
@@ -110,8 +120,12 @@ func (d *dispatch) finish(l *loop, now clock.Instant, q *call, more bool) (take 
 	return take
 }
 
-// withdraw takes the waiting calls of a dead connection out of the gate. Those that have been started stay with whoever has them.
+// withdraw takes the waiting calls of a dead connection out of the gate, and ends those that wait halfway. Those that are being
+// executed, or about to be, stay with whoever has them.
 func (d *dispatch) withdraw(l *loop, c *conn) (removed list) {
+	if d.waiter != nil {
+		defer func() { d.cancel(l, c, &removed) }()
+	}
 	d.mu.Lock()
 	defer d.unlock(l)
 	now := d.at(d.clock.Now())
@@ -124,6 +138,7 @@ func (d *dispatch) withdraw(l *loop, c *conn) (removed list) {
 		ok, d.mu.actions = d.mu.gate.Withdraw(now, q.place, d.mu.actions[:0])
 		d.apply(l, now)
 		if ok {
+			d.mu.classes[classOf(q.cmd.Verb)].shed[control.Cancelled]++
 			q.queued = false
 			removed.push(q)
 		}
@@ -136,23 +151,26 @@ func (d *dispatch) tick(l *loop, now clock.Instant) {
 	if now < d.mu.tickAt {
 		return
 	}
-	signals := control.Signals{Saturated: d.mu.gate.Stats().InService >= len(d.loops)}
-	if q := d.mu.ready.head; q != nil {
-		signals.QueueDelay = now.Sub(q.request.Arrived)
-	}
+	signals := control.Signals{Saturated: d.mu.gate.Stats().InService-d.mu.paused >= len(d.loops), QueueDelay: d.runQueueDelay(now)}
 	var next clock.Instant
 	d.mu.actions, next = d.mu.gate.Tick(now, signals, d.mu.actions[:0])
 	d.mu.tickAt = max(next, now.Add(minTick))
 	d.apply(l, now)
 }
 
+// runQueueDelay returns for how long the oldest started call has been waiting for a loop.
+func (d *dispatch) runQueueDelay(now clock.Instant) time.Duration {
+	if q := d.mu.ready.head; q != nil {
+		return now.Sub(q.runnable)
+	}
+	return 0
+}
+
 // arrive takes one call to the gate.
 func (d *dispatch) arrive(l *loop, now clock.Instant, q *call) {
-	if q.id == 0 {
-		d.mu.calls = append(d.mu.calls, q)
-		q.id = uint64(len(d.mu.calls))
-	}
-	r := control.Request{ID: q.id, Client: q.conn.client, Bytes: int64(len(q.cmd.Value)), Budget: l.server.config.SLO}
+	d.number(q)
+	r := control.Request{ID: q.id, Client: q.conn.client, Class: classOf(q.cmd.Verb), Bytes: bytesOf(&q.cmd), Budget: l.server.config.SLO}
+	d.mu.classes[r.Class].arrived++
 	if limit := l.server.config.Deadline; limit > 0 {
 		r.Deadline = now.Add(limit)
 	}
@@ -162,6 +180,15 @@ func (d *dispatch) arrive(l *loop, now clock.Instant, q *call) {
 	}
 	d.mu.actions = d.mu.gate.Arrive(now, r, d.mu.actions[:0])
 	d.apply(l, now)
+}
+
+// number gives q its place in d.mu.calls, which it keeps for good.
+func (d *dispatch) number(q *call) {
+	if q.id == 0 {
+		d.mu.calls = append(d.mu.calls, q)
+		d.mu.alarms = append(d.mu.alarms, 0)
+		q.id = uint64(len(d.mu.calls))
+	}
 }
 
 // apply does what the gate said. There is no way to tell a client of credits between replies in this protocol, and nothing is
@@ -175,11 +202,12 @@ func (d *dispatch) apply(l *loop, now clock.Instant) {
 		q := d.mu.calls[a.Request.ID-1]
 		switch a.Kind {
 		case control.Start:
-			q.queued, q.request = false, a.Request
+			q.queued, q.request, q.runnable = false, a.Request, a.Request.Arrived
 			d.mu.ready.push(q)
 		case control.Queue:
 			q.queued, q.place = true, a.Place
 		case control.Refuse:
+			d.mu.classes[a.Request.Class].shed[a.Reason]++
 			q.queued, q.request, q.reason, q.ended = false, a.Request, a.Reason, now
 			d.credit(now, q)
 			d.settle(l, q)
@@ -221,6 +249,7 @@ func (d *dispatch) next(l *loop, now clock.Instant) *call {
 	l.post.conns = l.post.conns[:0]
 	l.tickAt = d.mu.tickAt
 	l.post.sleeping = q == nil
+	d.watch(l)
 	if n := d.mu.ready.n; n > 0 && time.Duration(n)*d.mu.mean >= wakeWork {
 		for _, other := range d.loops {
 			if other != l && other.post.sleeping {
@@ -240,13 +269,14 @@ func (d *dispatch) take(l *loop, now clock.Instant) *call {
 			return nil
 		case q.conn.busy:
 			q.conn.deferred.push(q)
-		case q.conn.gone:
+		case q.conn.gone && !q.waiting:
 			// Nobody is left to read the reply. The slot is given back, and the call is put down as failed.
 			d.mu.actions = d.mu.gate.Finish(now, q.request, 0, true, d.mu.actions[:0])
 			d.apply(l, now)
 			d.settle(l, q)
 		default:
-			q.conn.busy = true
+			q.gone = q.conn.gone
+			q.conn.busy = d.waiter == nil
 			return q
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,7 +46,7 @@ func splitAddr(addr string) (network, name string, err error) {
 	return "tcp", host, nil
 }
 
-func open(addr string) (listener, error) {
+func open(addr string, mode fs.FileMode) (listener, error) {
 	network, name, err := splitAddr(addr)
 	if err != nil {
 		return listener{}, err
@@ -55,7 +56,15 @@ func open(addr string) (listener, error) {
 			return listener{}, err
 		}
 		fd, _, err := poll.Listen("unix", name)
-		return listener{fd: fd, name: addr, path: name}, err
+		if err != nil {
+			return listener{}, err
+		}
+		l := listener{fd: fd, name: addr, path: name}
+		if err := os.Chmod(name, mode); err != nil {
+			l.close()
+			return listener{}, err
+		}
+		return l, nil
 	}
 	fd, bound, err := poll.Listen("tcp", name)
 	if errors.Is(err, unix.EADDRINUSE) {
@@ -63,6 +72,11 @@ func open(addr string) (listener, error) {
 	}
 	if err != nil {
 		return listener{}, err
+	}
+	if tcp, ok := bound.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+		// Between processes of one computer nothing is lost and no link is shared. A congestion control that paces what is sent, as bbr
+		// does, only makes large replies wait for its timers (docs/method.md has figures). Where this cannot be set, they wait.
+		_ = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno")
 	}
 	return listener{fd: fd, name: bound.String()}, nil
 }
@@ -96,6 +110,19 @@ func (l *listener) close() {
 	}
 }
 
+// backlog returns how many connections the kernel lets wait to be accepted, which is what package net asks for.
+func backlog() int {
+	b, err := os.ReadFile("/proc/sys/net/core/somaxconn")
+	if err != nil {
+		return unix.SOMAXCONN
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return unix.SOMAXCONN
+	}
+	return n
+}
+
 // watchListeners makes loop 0 accept connections, or stop to.
 func (l *loop) watchListeners(on bool) error {
 	for i := range l.server.listen {
@@ -121,12 +148,16 @@ func (l *loop) accept(now clock.Instant, fd int) {
 			if err != unix.EAGAIN { // most likely there are too many open files
 				_ = l.watchListeners(false)
 				l.acceptAt = now.Add(acceptPause)
+				s.accepting.Store(false)
+				s.disabled.Add(1)
+				s.say(sayTrouble, "no connection can be accepted: %v", err)
 			}
 			return
 		}
 		if s.conns.Add(1) > int64(s.config.MaxConns) {
 			s.conns.Add(-1)
 			s.turned.Add(1)
+			s.say(sayTrouble, "a connection is turned away: there are %d", s.config.MaxConns)
 			_, _ = poll.Write(conn, []byte("ERROR Too many open connections\r\n"))
 			_ = unix.Close(conn)
 			continue

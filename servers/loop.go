@@ -4,13 +4,13 @@ package servers
 
 import (
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"spillway/clock"
-	"spillway/internal/memproto"
 	"spillway/internal/poll"
 )
 
@@ -35,7 +35,8 @@ type loop struct {
 	poll   *poll.Poller
 	events []poll.Event
 	buf    []byte // what has been read last
-	cmd    memproto.Command
+	blocks blocks
+	parsed *call // what is parsed next goes here; it belongs to no connection yet
 
 	slots    []slot  // connections, by the lower half of their token
 	vacant   []int   // slots without a connection
@@ -52,6 +53,7 @@ type loop struct {
 
 	again    bool          // there is work that no socket will report
 	tickAt   clock.Instant // of the controller
+	timerAt  clock.Instant // when this loop is to wake up for calls that wait for time to pass
 	sweepAt  clock.Instant
 	acceptAt clock.Instant // when listeners are to be watched again; Never if they are
 	yielded  clock.Instant
@@ -60,6 +62,9 @@ type loop struct {
 	post post // guarded by dispatch.mu
 
 	bytesRead, bytesWritten atomic.Uint64
+	yields, idleKicks       atomic.Uint64
+
+	connMu sync.Mutex // guards slots and the descriptors in them while another loop looks at them; only l changes them
 }
 
 // slot is a place for a connection. Its life tells a late event of a closed connection from one of its successor.
@@ -76,7 +81,7 @@ func newLoop(s *Server, index int) (*loop, error) {
 	return &loop{
 		server: s, index: index, poll: p,
 		events: make([]poll.Event, 128), buf: make([]byte, readBytes),
-		acceptAt: clock.Never, drainBy: clock.Never,
+		acceptAt: clock.Never, drainBy: clock.Never, timerAt: clock.Never,
 	}, nil
 }
 
@@ -86,6 +91,9 @@ func (l *loop) wake() { _ = l.poll.Wake() }
 // run serves until the server is stopped and all is answered.
 func (l *loop) run() error {
 	defer l.closeAll()
+	if l.server.model != nil {
+		defer sharpenTimers()()
+	}
 	if l.index == 0 {
 		if err := l.watchListeners(true); err != nil {
 			return err
@@ -94,7 +102,9 @@ func (l *loop) run() error {
 	now := l.server.clock.Now()
 	l.sweepAt = now.Add(sweepEvery)
 	for {
-		l.turn(now)
+		if err := l.turn(now); err != nil {
+			return err
+		}
 		// All loops go on until the last connection is closed: each may have work that the connections of another wait for.
 		if l.drainBy != clock.Never && (l.server.conns.Load() == 0 || now >= l.drainBy) {
 			return nil
@@ -116,11 +126,17 @@ func (l *loop) run() error {
 }
 
 // turn serves what has been read so far: calls to the gate, started calls to the backend, replies to the sockets.
-func (l *loop) turn(now clock.Instant) {
+func (l *loop) turn(now clock.Instant) error {
 	if l.server.stop.Load() && l.drainBy == clock.Never {
 		l.drain(now)
 	}
-	l.execute(l.server.dispatch.submit(l, now, &l.arrivals), now)
+	if l.server.model != nil {
+		if err := l.modelTurn(now); err != nil {
+			return err
+		}
+	} else {
+		l.execute(l.server.dispatch.submit(l, now, &l.arrivals), now)
+	}
 	for q := l.settled.pop(); q != nil; q = l.settled.pop() {
 		l.settle(q)
 	}
@@ -135,24 +151,34 @@ func (l *loop) turn(now clock.Instant) {
 	}
 	if now >= l.acceptAt {
 		l.acceptAt = clock.Never
+		l.server.accepting.Store(true)
 		if err := l.watchListeners(true); err != nil {
 			l.acceptAt = now.Add(acceptPause)
 		}
 	}
+	return nil
 }
 
 // execute executes q and further calls as long as the turn's budget lasts.
 func (l *loop) execute(q *call, now clock.Instant) {
 	end := now.Add(turnBudget)
+	// The clock is read once a call: what lies between two calls counts as service of the second.
+	now = l.server.clock.Now()
 	for q != nil {
-		now = l.server.clock.Now()
-		q.began = now
-		q.extra.Queued = now.Sub(q.request.Arrived)
-		w := &q.w
-		if q.conn.loop == l && q.conn.head == q && !q.conn.dead {
-			w = &q.conn.out.w // it is its turn, so the reply need not be kept
+		q.stepped = now
+		if !q.waiting {
+			q.began = now
+			q.extra.Queued = now.Sub(q.request.Arrived)
 		}
-		err := l.server.backend.Do(&q.cmd, w)
+		p, err := l.step(q)
+		if p.kind != pauseNone {
+			now = l.server.clock.Now()
+			more := now < end
+			l.again = l.again || !more
+			q = l.server.dispatch.park(l, now, q, p, more)
+			continue
+		}
+		w := l.writer(q)
 		if q.failed = err != nil; q.failed {
 			w.Fail("SERVER_ERROR " + oneLine(err))
 		}
@@ -160,7 +186,10 @@ func (l *loop) execute(q *call, now clock.Instant) {
 		q.extra.Service = now.Sub(q.began)
 		mine, more := q.conn.loop == l, now < end
 		next := l.server.dispatch.finish(l, now, q, more)
-		if mine {
+		switch {
+		case mine && q.conn.dead:
+			l.settle(q)
+		case mine:
 			l.answer(q, w)
 		}
 		l.again = l.again || !more
@@ -174,17 +203,21 @@ func (l *loop) timeout() time.Duration {
 		l.again = false
 		return 0
 	}
-	until := min(l.acceptAt, l.drainBy)
-	if l.index == 0 {
+	until := min(l.acceptAt, l.drainBy, l.timerAt)
+	if l.index == 0 && l.server.model == nil { // a modelled machine ticks with its own clock
 		until = min(until, l.tickAt)
 	}
 	if l.server.config.IdleTimeout > 0 && l.open > 0 {
 		until = min(until, l.sweepAt)
 	}
-	if until == clock.Never {
-		return -1
+	wait := time.Duration(-1)
+	if until != clock.Never {
+		wait = max(until.Sub(l.server.clock.Now()), 0)
 	}
-	return max(until.Sub(l.server.clock.Now()), 0)
+	if m := l.server.model; m != nil {
+		return m.sooner(wait)
+	}
+	return wait
 }
 
 func (l *loop) event(now clock.Instant, e *poll.Event) {
@@ -219,6 +252,8 @@ func (l *loop) adopt(now clock.Instant, fd int) {
 		s.gone()
 		return
 	}
+	l.connMu.Lock()
+	defer l.connMu.Unlock()
 	if len(l.vacant) == 0 {
 		l.slots = append(l.slots, slot{})
 		l.vacant = append(l.vacant, len(l.slots)-1)
@@ -234,6 +269,7 @@ func (l *loop) adopt(now clock.Instant, fd int) {
 	l.vacant = l.vacant[:len(l.vacant)-1]
 	l.slots[i].conn = c
 	l.open++
+	s.say(sayAll, "<%d new client connection", fd)
 }
 
 // drain begins a shutdown: nothing more is taken in, and connections without calls in flight are closed.
@@ -244,9 +280,11 @@ func (l *loop) drain(now clock.Instant) {
 			_ = l.watchListeners(false)
 		}
 		l.acceptAt = clock.Never
+		l.connMu.Lock()
 		for i := range l.server.listen {
 			l.server.listen[i].close()
 		}
+		l.connMu.Unlock()
 	}
 	for i := range l.slots {
 		if c := l.slots[i].conn; c != nil {
@@ -264,6 +302,7 @@ func (l *loop) sweep(now clock.Instant) {
 	for i := range l.slots {
 		// One that waits for its calls is not idle; one that waits for its client to read is.
 		if c := l.slots[i].conn; c != nil && now.Sub(c.active) > limit && (c.head == nil || c.backlog > 0) {
+			l.idleKicks.Add(1)
 			l.kill(c)
 		}
 	}

@@ -30,7 +30,8 @@ var (
 	descStarted    = desc("started_total", "Requests that were given a slot.")
 	descFinished   = desc("finished_total", "Requests that have been served, the failed ones included.")
 	descFailed     = desc("failed_total", "Requests whose execution failed.")
-	descShed       = desc("shed_total", "Requests that were refused, by reason.", "reason")
+	descShed       = desc("shed_total", "Requests that were refused, by class and reason.", "class", "reason")
+	descClass      = desc("class_arrivals_total", "Requests that came to the gate, by class.", "class")
 	descInService  = desc("in_service", "Requests that hold a slot.")
 	descQueued     = desc("queued", "Requests that wait in the gate.")
 	descInFlight   = desc("in_flight", "Requests admitted and not yet finished: queued and in service.")
@@ -68,8 +69,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	counter(descStarted, g.Started)
 	counter(descFinished, g.Finished)
 	counter(descFailed, g.Failed)
-	for r := control.NoReason + 1; r < control.NumReasons; r++ {
-		counter(descShed, g.Shed[r], r.String())
+	for class := range n.classes {
+		counter(descClass, n.classes[class].arrived, classNames[class])
+		for r := control.NoReason + 1; r < control.NumReasons; r++ {
+			counter(descShed, n.classes[class].shed[r], classNames[class], r.String())
+		}
 	}
 	gauge(descInService, float64(g.InService))
 	gauge(descQueued, float64(g.Queued))

@@ -10,8 +10,10 @@ import (
 	"spillway/internal/poll"
 )
 
-// maxPieces bounds what is given to one system call.
-const maxPieces = 32
+const (
+	maxPieces = 32  // given to one system call
+	keepRefs  = 128 // kept by a connection for further use
+)
 
 // output is what a connection has to write, and how far it has come.
 type output struct {
@@ -59,7 +61,7 @@ func (o *output) sent(n int) {
 			o.in += k
 			n -= k
 			if o.in == len(ref.Data) {
-				ref.Data = nil // the value may be freed now
+				ref.Release() // the value may be freed now
 				o.ref++
 				o.in = 0
 			}
@@ -74,7 +76,7 @@ func (o *output) sent(n int) {
 		if cap(o.w.Buf) > keepBytes {
 			o.w.Buf = nil
 		}
-		if cap(o.w.Refs) > maxPieces {
+		if cap(o.w.Refs) > keepRefs {
 			o.w.Refs = nil
 		}
 	}
@@ -153,7 +155,13 @@ func (c *conn) roomy() bool {
 func (l *loop) write(now clock.Instant, c *conn) {
 	for !c.out.empty() {
 		l.pieces = c.out.pieces(l.pieces[:0])
-		n, err := poll.Writev(c.fd, l.pieces)
+		var n int
+		var err error
+		if len(l.pieces) == 1 {
+			n, err = poll.Send(c.fd, l.pieces[0])
+		} else {
+			n, err = poll.Writev(c.fd, l.pieces)
+		}
 		clear(l.pieces)
 		if err == unix.EAGAIN {
 			c.out.compact()

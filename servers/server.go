@@ -13,6 +13,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"runtime"
@@ -30,8 +32,7 @@ import (
 // Backend executes commands. All methods but Close are called from several goroutines at once.
 type Backend interface {
 	// Do executes a get, set or delete of whatever form and gives its result to w. It runs on an event loop: it must not block.
-	// The command's memory is the caller's, except for a Value that is Owned. An error is answered as SERVER_ERROR and counts as
-	// failed.
+	// The command's memory is the caller's. An error is answered as SERVER_ERROR and counts as failed.
 	Do(cmd *memproto.Command, w *memproto.Writer) error
 	// Stats calls yield with each of the backend's counts, in memcached's names where it has one.
 	Stats(yield func(name string, value uint64) bool)
@@ -43,8 +44,8 @@ type Backend interface {
 type Config struct {
 	Listen []string // "host:port", "tcp://host:port" or "unix:///path"; at least one
 
-	Loops    int           // event loops
-	Slots    int           // how many calls may be in service at once; 0 for as many as there are loops, negative for no limit
+	Loops    int           // event loops; on a modelled machine there is one, whatever this says
+	Slots    int           // how many calls may be in service at once; negative for no limit, 0 for what suits (see slots)
 	Queue    int           // how many calls may wait in the Gate; 0 for no limit
 	Deadline time.Duration // a call that has waited longer than this is refused as expired; 0 for never
 	SLO      time.Duration // latency objective, given to the controller as each request's Budget; 0 for none
@@ -57,6 +58,12 @@ type Config struct {
 	OutBytes    int           // bytes of replies that a client does not take; likewise
 	Grace       time.Duration // how long a shutdown waits for calls in flight and for clients to take their replies
 
+	Model *Model // the machine that requests cost their time on; nil for this computer
+
+	UnixMode fs.FileMode // permissions of unix sockets
+	Verbose  int         // how much is written to Log: 1 for trouble, 2 for connections and commands too
+	Log      io.Writer   // nil for nowhere
+
 	Version string // what the version command answers
 	Metrics string // host:port of the /metrics page; "" for none
 }
@@ -65,7 +72,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Listen: []string{"127.0.0.1:11211"}, Loops: runtime.GOMAXPROCS(0), MaxConns: 1024, MaxItem: 1 << 20,
-		Pipeline: 16 << 10, HeldBytes: 32 << 20, OutBytes: 1 << 20, Grace: 5 * time.Second, Version: "1.6.18-spillway",
+		Pipeline: 16 << 10, HeldBytes: 32 << 20, OutBytes: 1 << 20, Grace: 5 * time.Second, UnixMode: 0o700, Version: "1.6.18-spillway",
 	}
 }
 
@@ -81,6 +88,11 @@ func (c *Config) Check() error {
 	case c.MaxConns < 1, c.Pipeline < 1, c.HeldBytes < 1, c.OutBytes < 1:
 		return errors.New("connections, pipeline, held bytes and output bytes must be at least 1")
 	}
+	if c.Model != nil {
+		if err := c.Model.check(); err != nil {
+			return err
+		}
+	}
 	for _, addr := range c.Listen {
 		if _, _, err := splitAddr(addr); err != nil {
 			return fmt.Errorf("address %q: %w", addr, err)
@@ -89,12 +101,30 @@ func (c *Config) Check() error {
 	return nil
 }
 
+// slotsPerLoop is how many calls of a backend that lets them wait halfway may be in service for each loop: those that wait keep their
+// slots.
+const slotsPerLoop = 64
+
+// slots returns the size of the Gate, 0 for no limit.
+func (c *Config) slots(waiting bool) int {
+	switch {
+	case c.Slots > 0:
+		return c.Slots
+	case c.Slots < 0, c.Model != nil: // the cores of a modelled machine have a queue of their own
+		return 0
+	case waiting:
+		return slotsPerLoop * c.Loops
+	}
+	return c.Loops
+}
+
 // Server is a front end with its sockets open.
 type Server struct {
 	config   Config
 	backend  Backend
 	clock    *clock.Real
 	dispatch dispatch
+	model    *model // nil on a real machine
 	loops    []*loop
 	listen   []listener
 	metrics  net.Listener // nil without
@@ -103,7 +133,13 @@ type Server struct {
 	total   atomic.Uint64
 	turned  atomic.Uint64 // away at the connection limit
 	clients atomic.Uint32 // the last Request.Client
-	stop    atomic.Bool   // a shutdown has begun
+
+	disabled  atomic.Uint64 // times that the listeners were left alone for want of descriptors
+	accepting atomic.Bool
+	verbose   atomic.Int32
+	logging   sync.Mutex
+
+	stop atomic.Bool // a shutdown has begun
 }
 
 // New opens the sockets of a server. Connections are accepted once Serve runs. The server owns backend and controller.
@@ -111,15 +147,25 @@ func New(backend Backend, controller control.Controller, config Config) (_ *Serv
 	if err := config.Check(); err != nil {
 		return nil, fmt.Errorf("servers: %w", err)
 	}
-	slots := config.Slots
-	switch {
-	case slots == 0:
-		slots = config.Loops
-	case slots < 0:
-		slots = 0
+	s := &Server{backend: backend, clock: clock.NewReal()}
+	waiter, _ := backend.(Waiting)
+	gate := control.GateConfig{Slots: config.slots(waiter != nil), Queue: config.Queue}
+	if config.Model != nil {
+		config.Loops = 1
+		// Unlike on a real machine a queue may grow beyond all bounds in no time at all: what a modelled second brings in comes within
+		// minutes. A connection that were not read for a while would not be late, it would be wrong.
+		config.Pipeline, config.HeldBytes = max(config.Pipeline, modelPipeline), max(config.HeldBytes, modelHeldBytes)
+		if s.model, err = newModel(config.Model, controller, gate); err != nil {
+			return nil, fmt.Errorf("servers: %w", err)
+		}
+		s.dispatch.init(s.model.station.Gate(), controller, s.model)
+	} else {
+		s.dispatch.init(control.NewGate(controller, gate), controller, s.clock)
+		s.dispatch.waiter = waiter
 	}
-	s := &Server{config: config, backend: backend, clock: clock.NewReal()}
-	s.dispatch.init(control.NewGate(controller, control.GateConfig{Slots: slots, Queue: config.Queue}), controller, s.clock)
+	s.config = config
+	s.verbose.Store(int32(config.Verbose))
+	s.accepting.Store(true)
 	defer func() {
 		if err != nil {
 			s.closeSockets()
@@ -134,7 +180,7 @@ func New(backend Backend, controller control.Controller, config Config) (_ *Serv
 	}
 	s.dispatch.loops = s.loops
 	for _, addr := range config.Listen {
-		ls, err := open(addr)
+		ls, err := open(addr, config.UnixMode)
 		if err != nil {
 			return nil, fmt.Errorf("listening on %s: %w", addr, err)
 		}

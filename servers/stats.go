@@ -8,7 +8,6 @@ import (
 	"math/bits"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,6 +48,7 @@ type counts struct {
 	queueDelay time.Duration
 	queueing   timing
 	service    timing
+	classes    [numClasses]classCounts
 	meters     []meter
 }
 
@@ -64,37 +64,15 @@ func (d *dispatch) count() counts {
 	now := d.at(d.clock.Now())
 	c := counts{
 		gate: d.mu.gate.Stats(), ready: d.mu.ready.n, queueDelay: d.mu.gate.QueueDelay(now),
-		queueing: d.mu.queueing, service: d.mu.service,
+		queueing: d.mu.queueing, service: d.mu.service, classes: d.mu.classes,
 	}
-	if q := d.mu.ready.head; q != nil {
-		c.queueDelay = max(c.queueDelay, now.Sub(q.request.Arrived))
-	}
+	c.queueDelay = max(c.queueDelay, d.runQueueDelay(now))
 	if d.meter != nil {
 		for name, value := range d.meter.Meters() {
 			c.meters = append(c.meters, meter{name: name, value: value})
 		}
 	}
 	return c
-}
-
-// admin answers a command about the server or the connection.
-func (s *Server) admin(q *call, w *memproto.Writer) {
-	switch q.cmd.Verb {
-	case memproto.MetaNoop:
-		w.Line("MN")
-	case memproto.Version:
-		w.Line("VERSION " + s.config.Version)
-	case memproto.Stats:
-		word, _, _ := strings.Cut(string(q.cmd.Args), " ")
-		switch word {
-		case "":
-			writeStats(w, s.stats())
-		case "spillway":
-			writeStats(w, s.spillwayStats())
-		default:
-			w.Line("ERROR")
-		}
-	}
 }
 
 func writeStats(w *memproto.Writer, stats iter.Seq2[string, string]) {
@@ -111,6 +89,11 @@ func (s *Server) stats() iter.Seq2[string, string] {
 		_ = unix.Getrusage(unix.RUSAGE_SELF, &usage) // cannot fail with these arguments
 		now := time.Now()
 		received, sent := s.traffic()
+		yields, kicks := s.events()
+		accepting := "1"
+		if !s.accepting.Load() {
+			accepting = "0"
+		}
 		number := func(v uint64) string { return strconv.FormatUint(v, 10) }
 		for _, row := range [][2]string{
 			{"pid", strconv.Itoa(os.Getpid())},
@@ -124,13 +107,22 @@ func (s *Server) stats() iter.Seq2[string, string] {
 			{"curr_connections", strconv.FormatInt(s.conns.Load(), 10)},
 			{"total_connections", number(s.total.Load())},
 			{"rejected_connections", number(s.turned.Load())},
+			{"auth_cmds", "0"},
+			{"auth_errors", "0"},
 			{"bytes_read", number(received)},
 			{"bytes_written", number(sent)},
+			{"accepting_conns", accepting},
+			{"listen_disabled_num", number(s.disabled.Load())},
+			{"time_in_listen_disabled_us", number(s.disabled.Load() * uint64(acceptPause.Microseconds()))},
 			{"threads", strconv.Itoa(len(s.loops))},
+			{"conn_yields", number(yields)},
 		} {
 			if !yield(row[0], row[1]) {
 				return
 			}
+		}
+		if s.config.IdleTimeout > 0 && !yield("idle_kicks", number(kicks)) {
+			return
 		}
 		for name, value := range s.backend.Stats {
 			if !yield(name, number(value)) {
@@ -156,6 +148,9 @@ func (s *Server) spillwayStats() iter.Seq2[string, string] {
 				return
 			}
 		}
+		if !classStats(&c.classes, row) {
+			return
+		}
 		if !row("queue_delay_us", uint64(c.queueDelay.Microseconds())) || !row("queue_mean_us", uint64(c.queueing.mean().Microseconds())) ||
 			!row("service_mean_us", uint64(c.service.mean().Microseconds())) {
 			return
@@ -164,6 +159,9 @@ func (s *Server) spillwayStats() iter.Seq2[string, string] {
 			if !yield("meter_"+m.name, strconv.FormatFloat(m.value, 'g', -1, 64)) {
 				return
 			}
+		}
+		if s.model != nil {
+			s.modelStats(yield)
 		}
 	}
 }
@@ -175,4 +173,13 @@ func (s *Server) traffic() (received, sent uint64) {
 		sent += l.bytesWritten.Load()
 	}
 	return received, sent
+}
+
+// events returns how often a connection had to wait because too much of it was pending, and how many were closed for being idle.
+func (s *Server) events() (yields, idleKicks uint64) {
+	for _, l := range s.loops {
+		yields += l.yields.Load()
+		idleKicks += l.idleKicks.Load()
+	}
+	return yields, idleKicks
 }

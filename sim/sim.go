@@ -247,7 +247,11 @@ func (w *world) deliver(now clock.Instant, m message) {
 		return
 	}
 	if f.waiting {
-		r := load.Reply{At: now, Outcome: load.Answered, Hit: true, Queued: m.end.Queued, Service: m.end.Service}
+		r := load.Reply{At: now, Outcome: load.Answered, Queued: m.end.Queued, Service: m.end.Service}
+		// Whatever is asked for is there.
+		if r.Hit = f.rec.Keys <= 1; !r.Hit {
+			r.Hits = f.rec.Keys
+		}
 		if m.end.Reason != control.NoReason {
 			r.Outcome, r.Reason = load.Shed, m.end.Reason
 		}

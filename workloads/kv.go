@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,14 +36,28 @@ type KVClass struct {
 	Keys       uint64    // how many keys there are
 	KeyPrefix  string    // before the number in each key; empty means Name and a dash. Classes with one prefix share their keys
 	KeySize    int       // length of each key, the number padded with zeros; 0 means the prefix and 16 digits
+	KeySizes   dist.Dist // where lengths differ: bytes, drawn once a key, at least what the number needs. Instead of KeySize
 	ValueSize  dist.Dist // bytes; drawn once a key, so that a key keeps its size
-	Popularity string    // "uniform" or "zipf:EXPONENT"; empty means uniform
+	Popularity string    // one of dist.RankForms; empty means uniform
+
+	Batch     int           // keys of a MultiGet, 2 to 255; 0 means DefaultBatch
+	Expire    time.Duration // whole seconds that what is set lives for; 0 for ever
+	WriteBack string        // the class that the Set after a miss belongs to; empty for none. Its share may be 0
 }
+
+// DefaultBatch is how many keys a MultiGet asks for when the class does not say.
+const DefaultBatch = 10
 
 // Mix is the shares of the kinds of operation; they sum to 1.
 type Mix struct {
-	Get, Set, Delete float64
+	Get, Set, Delete, MultiGet float64
 }
+
+// maxBatch is what a record can count. maxExpire is where the protocol begins to take a number of seconds for a date.
+const (
+	maxBatch  = 255
+	maxExpire = 30 * 24 * time.Hour
+)
 
 // KV is a key-value workload. The value of a key follows from the key alone, content and size, so a preloaded store can be verified,
 // and used again by a run with another seed. It is not safe for concurrent use.
@@ -50,23 +65,30 @@ type KV struct {
 	classes []kvClass
 	noise   []byte // what values are cut from
 
+	valueless bool // Next leaves values out
+
 	sizes *rand.PCG // seeded anew for each key
 	draw  *rand.Rand
-	key   [maxKey]byte
 	value []byte
+	refs  [maxBatch]uint64 // numbers of the keys asked for
+	keys  []byte           // the keys, one after the other
+	more  [][]byte
 }
 
 type kvClass struct {
 	KVClass
-	upTo   float64    // cumulative share
-	zipf   *dist.Zipf // nil for uniform
+	upTo   float64 // cumulative share
+	ranks  dist.Ranks
 	digits int
 	hash   uint64 // of the prefix
+	back   int    // index of the class that misses write back to; -1 for none
 }
 
 var (
 	_ Workload  = (*KV)(nil)
 	_ Preloader = (*KV)(nil)
+	_ Skipper   = (*KV)(nil)
+	_ Refiller  = (*KV)(nil)
 )
 
 // noiseBytes is the length of the block that values are cut from. Longer values repeat it.
@@ -93,8 +115,16 @@ func NewKV(classes []KVClass) (*KV, error) {
 	if math.Abs(sum-1) > 1e-6 {
 		return nil, fmt.Errorf("the shares of the classes sum to %v, must sum to 1", sum)
 	}
-	// The last class takes what rounding leaves of the sum; with no class at all the sum was wrong.
-	k.classes[len(classes)-1].upTo = math.Inf(1)
+	// The last class that has a share takes what rounding leaves of the sum; with no class at all the sum was wrong.
+	for i := len(classes) - 1; ; i-- {
+		k.classes[i].upTo = math.Inf(1)
+		if classes[i].Share > 0 {
+			break
+		}
+	}
+	if err := k.resolve(); err != nil {
+		return nil, err
+	}
 
 	noise := dist.Source(0, "values", 0)
 	for i := 0; i < noiseBytes; i += 8 {
@@ -106,54 +136,79 @@ func NewKV(classes []KVClass) (*KV, error) {
 }
 
 func newKVClass(c KVClass) (kvClass, error) {
-	if c.Name == "" {
-		return kvClass{}, fmt.Errorf("has no name")
-	}
-	if !(c.Share >= 0 && c.Share <= 1) {
-		return kvClass{}, fmt.Errorf("share %v: must be between 0 and 1", c.Share)
-	}
 	if c.Mix == (Mix{}) {
 		c.Mix.Get = 1
-	}
-	if m := c.Mix; !(m.Get >= 0 && m.Set >= 0 && m.Delete >= 0) || math.Abs(m.Get+m.Set+m.Delete-1) > 1e-6 {
-		return kvClass{}, fmt.Errorf("mix of get %v, set %v, delete %v: must sum to 1, none negative", m.Get, m.Set, m.Delete)
-	}
-	if c.Keys < 1 {
-		return kvClass{}, fmt.Errorf("keys: must be at least 1")
-	}
-	if c.ValueSize == nil {
-		return kvClass{}, fmt.Errorf("has no value size")
 	}
 	if c.KeyPrefix == "" {
 		c.KeyPrefix = c.Name + "-"
 	}
-	k := kvClass{KVClass: c, digits: defaultDigits, hash: hashString(c.KeyPrefix)}
-	if strings.ContainsFunc(c.KeyPrefix, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return kvClass{}, fmt.Errorf("key prefix %q: must not hold spaces or control characters", c.KeyPrefix)
+	if c.Batch == 0 {
+		c.Batch = DefaultBatch
 	}
+	k := kvClass{KVClass: c, digits: defaultDigits, hash: hashString(c.KeyPrefix), back: -1}
 	if c.KeySize != 0 {
 		k.digits = c.KeySize - len(c.KeyPrefix)
 	}
-	if need := len(strconv.FormatUint(c.Keys-1, 10)); k.digits < need || len(c.KeyPrefix)+k.digits > maxKey {
-		return kvClass{}, fmt.Errorf("key size %d with prefix %q: %d keys need %d to %d bytes",
-			len(c.KeyPrefix)+k.digits, c.KeyPrefix, c.Keys, len(c.KeyPrefix)+need, maxKey)
+	if err := k.check(); err != nil {
+		return kvClass{}, err
 	}
 	var err error
-	k.zipf, err = parsePopularity(c.Popularity, c.Keys)
+	k.ranks, err = dist.ParseRanks(c.Popularity, c.Keys)
 	return k, err
 }
 
-// parsePopularity returns nil for uniform.
-func parsePopularity(text string, keys uint64) (*dist.Zipf, error) {
-	if text == "" || text == "uniform" {
-		return nil, nil
+// check says what is wrong with a class, taken by itself.
+func (c *kvClass) check() error {
+	m := c.Mix
+	switch {
+	case c.Name == "":
+		return fmt.Errorf("has no name")
+	case !(c.Share >= 0 && c.Share <= 1):
+		return fmt.Errorf("share %v: must be between 0 and 1", c.Share)
+	case !(m.Get >= 0 && m.Set >= 0 && m.Delete >= 0 && m.MultiGet >= 0) || math.Abs(m.Get+m.Set+m.Delete+m.MultiGet-1) > 1e-6:
+		return fmt.Errorf("mix of get %v, set %v, delete %v, multiget %v: must sum to 1, none negative", m.Get, m.Set, m.Delete, m.MultiGet)
+	case c.Keys < 1:
+		return fmt.Errorf("keys: must be at least 1")
+	case c.ValueSize == nil:
+		return fmt.Errorf("has no value size")
+	case strings.ContainsFunc(c.KeyPrefix, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return fmt.Errorf("key prefix %q: must not hold spaces or control characters", c.KeyPrefix)
+	case c.Batch < 2 || c.Batch > maxBatch:
+		return fmt.Errorf("batch of %d keys: must be between 2 and %d", c.Batch, maxBatch)
+	case c.Expire < 0 || c.Expire%time.Second != 0 || c.Expire > maxExpire:
+		return fmt.Errorf("expire %v: must be whole seconds up to %v, beyond which servers take the number for a date", c.Expire, maxExpire)
+	case c.KeySize != 0 && c.KeySizes != nil:
+		return fmt.Errorf("has both one key size and a distribution of them")
 	}
-	exponent, found := strings.CutPrefix(text, "zipf:")
-	s, err := strconv.ParseFloat(exponent, 64)
-	if !found || err != nil {
-		return nil, fmt.Errorf("popularity %q: write uniform or zipf:EXPONENT, such as zipf:0.99", text)
+	need := len(strconv.FormatUint(c.Keys-1, 10))
+	if c.KeySizes != nil {
+		c.digits = need
 	}
-	return dist.NewZipf(keys, s)
+	if c.digits < need || len(c.KeyPrefix)+c.digits > maxKey {
+		return fmt.Errorf("key size %d with prefix %q: %d keys need %d to %d bytes",
+			len(c.KeyPrefix)+c.digits, c.KeyPrefix, c.Keys, len(c.KeyPrefix)+need, maxKey)
+	}
+	return nil
+}
+
+// resolve finds the classes that misses write back to.
+func (k *KV) resolve() error {
+	for i := range k.classes {
+		c := &k.classes[i]
+		if c.WriteBack == "" {
+			continue
+		}
+		c.back = slices.IndexFunc(k.classes, func(o kvClass) bool { return o.Name == c.WriteBack })
+		switch {
+		case c.back < 0:
+			return fmt.Errorf("class %q: writes back to class %q, which there is not", c.Name, c.WriteBack)
+		case c.KeyPrefix != k.classes[c.back].KeyPrefix:
+			return fmt.Errorf("class %q: writes back to class %q, which has other keys; give both the same key", c.Name, c.WriteBack)
+		case c.Mix.MultiGet > 0:
+			return fmt.Errorf("class %q: a read of several keys cannot write back; use single reads", c.Name)
+		}
+	}
+	return nil
 }
 
 // compatible says why two classes cannot stand side by side.
@@ -161,52 +216,14 @@ func (c *kvClass) compatible(o *kvClass) error {
 	if c.Name == o.Name {
 		return fmt.Errorf("class %q: there are two of that name", c.Name)
 	}
-	if c.KeyPrefix == o.KeyPrefix && (c.digits != o.digits || fmt.Sprint(c.ValueSize) != fmt.Sprint(o.ValueSize)) {
+	if c.KeyPrefix == o.KeyPrefix && (c.digits != o.digits || fmt.Sprint(c.ValueSize, c.KeySizes) != fmt.Sprint(o.ValueSize, o.KeySizes)) {
 		return fmt.Errorf("classes %q and %q share the keys %q but not their key and value sizes", c.Name, o.Name, c.KeyPrefix)
 	}
 	return nil
 }
 
-// Next draws one operation.
-func (k *KV) Next(rng *rand.Rand, op *Op) {
-	u := rng.Float64()
-	i := 0
-	for u >= k.classes[i].upTo {
-		i++
-	}
-	c := &k.classes[i]
-	op.Class = uint16(i)
-	op.Kind = c.Mix.pick(rng)
-	var index uint64
-	if c.zipf != nil {
-		index = c.zipf.Sample(rng)
-	} else {
-		index = rng.Uint64N(c.Keys)
-	}
-	k.fill(op, c, index)
-}
-
-// pick draws a kind. A mix of one kind takes no random number.
-func (m Mix) pick(rng *rand.Rand) Kind {
-	switch {
-	case m.Get == 1:
-		return Get
-	case m.Set == 1:
-		return Set
-	case m.Delete == 1:
-		return Delete
-	}
-	switch u := rng.Float64(); {
-	case u < m.Get:
-		return Get
-	case u < m.Get+m.Set || m.Delete == 0:
-		return Set
-	default:
-		return Delete
-	}
-}
-
-// Preload yields a Set of every key, class by class. Classes that share a prefix are stored once, with the larger number of keys.
+// Preload yields a Set of every key, class by class. Classes that share a prefix are stored once, with the larger number of keys. Keys
+// that misses write back are not stored: filling the cache is then what the load does.
 func (k *KV) Preload() iter.Seq[*Op] {
 	return func(yield func(*Op) bool) {
 		var op Op
@@ -214,7 +231,10 @@ func (k *KV) Preload() iter.Seq[*Op] {
 			c := &k.classes[i]
 			for index := range k.stored(i) {
 				op.Class, op.Kind = uint16(i), Set
-				k.fill(&op, c, index)
+				k.refs[0] = index
+				k.spell(&op, c)
+				op.Value = k.valueOf(c, index)
+				op.Expire = c.expire()
 				if !yield(&op) {
 					return
 				}
@@ -223,16 +243,34 @@ func (k *KV) Preload() iter.Seq[*Op] {
 	}
 }
 
-// stored returns how many keys Preload stores for class i: none if another class with the same prefix stores them.
+// stored returns how many keys Preload stores for class i: none if another class with the same prefix stores them
+// or writes them back.
 func (k *KV) stored(i int) uint64 {
 	c := &k.classes[i]
 	for j := range k.classes {
 		o := &k.classes[j]
+		if o.KeyPrefix == c.KeyPrefix && o.WriteBack != "" {
+			return 0
+		}
 		if o.KeyPrefix == c.KeyPrefix && (o.Keys > c.Keys || o.Keys == c.Keys && j < i) {
 			return 0
 		}
 	}
 	return c.Keys
+}
+
+// mostSized bounds the keys that Largest looks at, which takes it a tenth of a second.
+const mostSized = 1_000_000
+
+// Largest returns the size of the largest value that Preload stores, as far as the first million keys of each class tell.
+func (k *KV) Largest() (bytes int64) {
+	for i := range k.classes {
+		c := &k.classes[i]
+		for index := range min(k.stored(i), mostSized) {
+			bytes = max(bytes, k.sizeOf(c, index))
+		}
+	}
+	return bytes
 }
 
 // Footprint returns how many keys Preload stores and, to be expected, how many bytes their values have in all.
@@ -243,48 +281,4 @@ func (k *KV) Footprint() (items, bytes int64) {
 		bytes += int64(float64(n) * k.classes[i].ValueSize.Mean())
 	}
 	return items, bytes
-}
-
-// fill writes key and, for a Set, value of key number index into op.
-func (k *KV) fill(op *Op, c *kvClass, index uint64) {
-	n := copy(k.key[:], c.KeyPrefix)
-	var digits [maxDigits]byte
-	number := strconv.AppendUint(digits[:0], index, 10)
-	for range c.digits - len(number) {
-		k.key[n] = '0'
-		n++
-	}
-	n += copy(k.key[n:], number)
-	op.Key = k.key[:n]
-	op.Value = nil
-	if op.Kind == Set {
-		op.Value = k.valueOf(c, index)
-	}
-}
-
-// valueOf returns the value of a key: a cut from the noise at a place that the key decides, with the key's hash in front so that no
-// two values of eight bytes and more are alike.
-func (k *KV) valueOf(c *kvClass, index uint64) []byte {
-	id := dist.Mix(c.hash ^ dist.Mix(index))
-	k.sizes.Seed(id, c.hash)
-	size := int(min(max(math.Round(c.ValueSize.Sample(k.draw)), 0), maxValue))
-	if cap(k.value) < size {
-		k.value = make([]byte, size+size/4)
-	}
-	value := k.value[:size]
-	for n, from := 0, int(id%noiseBytes); n < size; from = 0 {
-		n += copy(value[n:], k.noise[from:])
-	}
-	var head [8]byte
-	binary.LittleEndian.PutUint64(head[:], id)
-	copy(value, head[:])
-	return value
-}
-
-func hashString(s string) uint64 {
-	h := uint64(len(s))
-	for i := range len(s) {
-		h = dist.Mix(h ^ uint64(s[i])<<56)
-	}
-	return h
 }

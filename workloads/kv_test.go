@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -213,10 +214,17 @@ func TestNewKVRefuses(t *testing.T) {
 		"no value size":    change(func(c *KVClass) { c.ValueSize = nil }),
 		"must sum to 1":    change(func(c *KVClass) { c.Mix = Mix{Get: 0.5} }),
 		"none negative":    change(func(c *KVClass) { c.Mix = Mix{Get: 2, Set: -1} }),
-		"uniform or zipf":  change(func(c *KVClass) { c.Popularity = "hot" }),
+		"one of uniform":   change(func(c *KVClass) { c.Popularity = "hot" }),
 		"exponent":         change(func(c *KVClass) { c.Popularity = "zipf:0" }),
 		"control":          change(func(c *KVClass) { c.KeyPrefix = "a b" }),
 		"need 3 to 250":    change(func(c *KVClass) { c.KeySize = 2 }),
+		"both one key":     change(func(c *KVClass) { c.KeySize, c.KeySizes = 20, bytesOf(20) }),
+		"whole seconds":    change(func(c *KVClass) { c.Expire = 1500 * time.Millisecond }),
+		"for a date":       change(func(c *KVClass) { c.Expire = 31 * 24 * time.Hour }),
+		"between 2 and":    change(func(c *KVClass) { c.Batch = 256 }),
+		"there is not":     change(func(c *KVClass) { c.WriteBack = "b" }),
+		"has other keys":   half(func(c *KVClass) { c.WriteBack = "a" }),
+		"several keys":     half(func(c *KVClass) { c.KeyPrefix, c.WriteBack, c.Mix = "a-", "a", Mix{MultiGet: 1} }),
 		"key size 251":     change(func(c *KVClass) { c.KeySize = 251 }),
 		"two of that name": half(func(c *KVClass) { c.Name = "a" }),
 		"share the keys":   half(func(c *KVClass) { c.KeyPrefix, c.ValueSize = "a-", bytesOf(2) }),
@@ -237,7 +245,7 @@ func TestNewKVRefuses(t *testing.T) {
 func TestNextAllocatesNothing(t *testing.T) {
 	k := mustKV(t,
 		KVClass{Name: "a", Share: 0.5, Mix: Mix{Get: 0.5, Set: 0.5}, Keys: 1000, ValueSize: dist.Uniform{Low: 5, High: 1000}, Popularity: "zipf:0.99"},
-		KVClass{Name: "b", Share: 0.5, Keys: 1 << 40, ValueSize: bytesOf(1)})
+		KVClass{Name: "b", Share: 0.5, Mix: Mix{Get: 0.5, MultiGet: 0.5}, Batch: 24, Keys: 1 << 40, KeySize: 250, ValueSize: bytesOf(1)})
 	rng := dist.Stream(1, "operations", 0)
 	var op Op
 	for range 1000 { // the value buffer grows to its size
@@ -254,7 +262,7 @@ func TestKindNames(t *testing.T) {
 	for k := Get; k <= NumKinds; k++ {
 		names = append(names, k.String())
 	}
-	if diff := cmp.Diff([]string{"get", "set", "delete", "unknown"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"get", "set", "delete", "multiget", "unknown"}, names); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -17,10 +17,11 @@ const (
 	Get Kind = iota
 	Set
 	Delete
+	MultiGet // a read of several keys as one request, with one fate
 	NumKinds // how many there are
 )
 
-var kindNames = [NumKinds]string{"get", "set", "delete"}
+var kindNames = [NumKinds]string{"get", "set", "delete", "multiget"}
 
 // String returns the name of k as profiles write it.
 func (k Kind) String() string {
@@ -37,6 +38,15 @@ type Op struct {
 	Key   []byte // 1 to 250 bytes
 	Value []byte // of Set
 
+	More   [][]byte // of MultiGet: the keys after the first
+	Expire uint32   // of Set: seconds after which the item is gone, 0 for never
+
+	// Ref identifies what is asked for among the operations of its class and kind: equal keys have equal refs. 0 where the workload
+	// does not number what it asks for.
+	Ref uint64
+	// WriteBack says that a miss is to be followed by the operation that Refiller makes of class and ref.
+	WriteBack bool
+
 	// Steps is the work that the operation asks for, where a workload says so itself instead of leaving it to the store.
 	Steps []machine.Step
 }
@@ -45,6 +55,19 @@ type Op struct {
 type Workload interface {
 	// Next fills op from rng and allocates nothing in steady state. The caller owns op, the workload what its slices point to.
 	Next(rng *rand.Rand, op *Op)
+}
+
+// Skipper is implemented by workloads that can draw an operation without spelling it out. Senders that share one sequence each draw all
+// of it and send their part, so passing over a request should cost no more than its random numbers.
+type Skipper interface {
+	// Skip does with rng exactly what Next would do, and fills op except for Key, More, Value and Steps.
+	Skip(rng *rand.Rand, op *Op)
+}
+
+// Refiller is implemented by workloads whose misses write back: the client of a cache that is put beside a database.
+type Refiller interface {
+	// Refill fills op with the Set that follows a miss of the operation with this class and ref.
+	Refill(class uint16, ref uint64, op *Op)
 }
 
 // Preloader is implemented by workloads that read what must be stored first.

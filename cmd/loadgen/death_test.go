@@ -43,7 +43,7 @@ func running(t *testing.T, phrase string, during func(loadgen *os.Process, serve
 		t.Fatal(err)
 	}
 	out = filepath.Join(dir, "out")
-	cmd := exec.Command(filepath.Join(binaries(t), "loadgen"), append([]string{"run", path, "--out", out}, flags...)...)
+	cmd := exec.Command(filepath.Join(binaries(t), "loadgen"), append([]string{"run", path, "--verbose", "--out", out}, flags...)...)
 	var stdout bytes.Buffer
 	cmd.Stdout = &stdout
 	stderr, err := cmd.StderrPipe()
@@ -121,6 +121,9 @@ func TestServerThatDiesIsAFinding(t *testing.T) {
 		case r.Fates.OK == r.Fates.Arrivals():
 			whole++
 		}
+	}
+	if !strings.Contains(log, "  server_died (1): ") || !strings.Contains(log, "repeat 1: signal: killed\n") && !strings.Contains(log, "repeat 2: signal: killed\n") {
+		t.Errorf("what happened to the server is not said:\n%s", log)
 	}
 	if died != 1 || whole != 1 {
 		t.Errorf("%d points with a dead server, %d with all requests answered, want one each:\n%s", died, whole, log)

@@ -14,6 +14,8 @@ import (
 // ellipsis stands in docs/cli.md for text that differs from run to run; on a line of its own, for any number of lines.
 const ellipsis = "…"
 
+var outFlag = regexp.MustCompile(`--out ([a-z-]+)`)
+
 // TestDocumentation executes the blocks of docs/cli.md in one shell and folder, in order, and holds each command's output against what
 // follows it there.
 func TestDocumentation(t *testing.T) {
@@ -28,6 +30,13 @@ func TestDocumentation(t *testing.T) {
 	for _, example := range examples(string(text)) {
 		n++
 		got := sh.run(example.command)
+		for try := 1; try < noisyTries && strings.Contains(got, "points are not valid"); try++ {
+			t.Logf("$ %s\nis not valid at try %d: this machine is busy", example.command, try)
+			if out := outFlag.FindStringSubmatch(example.command); out != nil {
+				sh.run("rm -r " + out[1])
+			}
+			got = sh.run(example.command)
+		}
 		if !example.pattern().MatchString(got) {
 			t.Errorf("cli.md:%d: $ %s\nsays\n%s\nin the document stands\n%s", example.line, example.command, got, example.output)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"spillway/control/catalog"
+	"spillway/internal/harness"
 	"spillway/profiles"
 )
 
@@ -18,7 +19,9 @@ func profilesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "profiles [NAME]",
 		Short: "List the shipped profiles, or show one with all its defaults",
-		Args:  cobra.MaximumNArgs(1),
+		Long: `profiles lists the shipped profiles, with the grounds on which each can be run as it stands. profiles NAME shows one with every default
+and preset written out, and a named machine as its content.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w := cmd.OutOrStdout()
 			if len(args) == 1 {
@@ -35,7 +38,7 @@ func profilesCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					row(name, p.Title)
+					row(name, strings.Join(harness.Grounds(p), ", "), p.Title)
 				}
 				return nil
 			}))

@@ -13,18 +13,20 @@ import (
 	"spillway/internal/harness"
 )
 
-// progress shows where a run stands: a bar on a terminal, a line for every step elsewhere. Nothing of it runs on the thread that
+// progress shows where a run stands: a bar on a terminal, elsewhere a line for every point and probe, or for every phase. Nothing of it runs on the thread that
 // measures.
 type progress struct {
 	w     io.Writer
 	bars  *mpb.Progress // nil where there is no terminal
 	quiet bool
+	every bool   // phase has a line
+	told  string // the last line that was written
 	bar   *mpb.Bar
 	last  atomic.Pointer[harness.Event] // what the bar says; atomic because it is drawn by a goroutine of its own
 }
 
-func newProgress(w io.Writer, quiet bool) *progress {
-	p := &progress{w: w, quiet: quiet}
+func newProgress(w io.Writer, quiet, every bool) *progress {
+	p := &progress{w: w, quiet: quiet, every: every}
 	if !quiet && isTerminal(w) {
 		p.bars = mpb.New(mpb.WithOutput(w), mpb.WithWidth(barWidth), mpb.WithRefreshRate(refresh))
 	}
@@ -53,8 +55,13 @@ func (p *progress) observe(e harness.Event) {
 		p.draw(e)
 	case e.Note != "":
 		fmt.Fprintln(p.w, e.Note)
-	default:
+	case p.every || e.Total == 0: // each phase of a search is a probe
 		fmt.Fprintln(p.w, line(e))
+	default:
+		if point := fmt.Sprintf("point %d of %d, %s", e.Done+1, e.Total, e.What); point != p.told {
+			p.told = point
+			fmt.Fprintln(p.w, point+left(e))
+		}
 	}
 }
 
@@ -64,10 +71,15 @@ func line(e harness.Event) string {
 	if e.Total > 0 {
 		s = fmt.Sprintf("point %d of %d, %s", e.Done+1, e.Total, s)
 	}
-	if e.Left > 0 {
-		s += fmt.Sprintf(", %s left", e.Left.Round(time.Second))
+	return s + left(e)
+}
+
+// left writes the estimate of what is still to be done.
+func left(e harness.Event) string {
+	if left := e.Left.Round(time.Second); left > 0 {
+		return fmt.Sprintf(", %s left", left)
 	}
-	return s
+	return ""
 }
 
 func (p *progress) draw(e harness.Event) {

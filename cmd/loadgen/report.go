@@ -15,9 +15,12 @@ func reportCommand() *cobra.Command {
 		Use:   "report DIR...",
 		Short: "Make a report of result directories",
 		Long: `report reads result directories, from this machine or another, and writes one report of them: markdown for people, csv (the rows of
-their points.csv under one header) for programs.`,
+their points.csv under one header) for programs, requests (a line for every request of one directory that was recorded with --record).`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if format == "requests" {
+				return failed(requests(cmd.OutOrStdout(), args, out))
+			}
 			write, err := formatter(format)
 			if err != nil {
 				return wrong(err)
@@ -36,9 +39,20 @@ their points.csv under one header) for programs.`,
 			return failed(report.WriteFile(out, func(w io.Writer) error { return write(w, runs) }))
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "markdown", "markdown or csv")
+	cmd.Flags().StringVar(&format, "format", "markdown", "markdown, csv or requests")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write to this `file` instead of standard output")
 	return cmd
+}
+
+// requests writes the recorded requests of one directory.
+func requests(stdout io.Writer, dirs []string, out string) error {
+	if len(dirs) != 1 {
+		return wrong(fmt.Errorf("--format requests: give one directory; requests of different runs do not belong in one list"))
+	}
+	if out == "" {
+		return report.Requests(stdout, dirs[0])
+	}
+	return report.WriteFile(out, func(w io.Writer) error { return report.Requests(w, dirs[0]) })
 }
 
 func formatter(format string) (func(io.Writer, []*report.Run) error, error) {
@@ -48,9 +62,9 @@ func formatter(format string) (func(io.Writer, []*report.Run) error, error) {
 	case "csv":
 		return csv, nil
 	case "html", "hlog", "benchfmt":
-		return nil, fmt.Errorf("--format %s is not part of this version; there are markdown and csv", format)
+		return nil, fmt.Errorf("--format %s is not part of this version; there are markdown, csv and requests", format)
 	default:
-		return nil, fmt.Errorf("--format %q: it is markdown or csv", format)
+		return nil, fmt.Errorf("--format %q: it is markdown, csv or requests", format)
 	}
 }
 

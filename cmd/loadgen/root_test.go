@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +39,26 @@ func TestExitCodePrecedence(t *testing.T) {
 		}
 		if got != tt.want {
 			t.Errorf("%+v, %v: exit code %d, want %d", tt.outcome, tt.err, got, tt.want)
+		}
+	}
+}
+
+// TestProgressWithoutATerminal: a point and a probe have a line each, and a note has one.
+func TestProgressWithoutATerminal(t *testing.T) {
+	t.Parallel()
+	events := []harness.Event{
+		{What: "capacity search", Phase: "probe at 1000/s"}, {What: "capacity search", Phase: "probe at 2000/s"}, {Note: "capacity 2000"},
+		{What: "none at 1x, repeat 1", Phase: "server", Total: 2, Left: 4 * time.Second}, {What: "none at 1x, repeat 1", Phase: "window", Total: 2},
+		{What: "none at 1x, repeat 2", Phase: "server", Done: 1, Total: 2}, {What: "none at 1x, repeat 2", Phase: "drain", Done: 1, Total: 2},
+	}
+	for every, want := range map[bool]int{false: 5, true: 7} {
+		var out bytes.Buffer
+		p := newProgress(&out, false, every)
+		for _, e := range events {
+			p.observe(e)
+		}
+		if got := strings.Count(out.String(), "\n"); got != want || !strings.Contains(out.String(), "point 1 of 2, none at 1x, repeat 1") {
+			t.Errorf("every phase %v: %d lines, want %d:\n%s", every, got, want, out.String())
 		}
 	}
 }

@@ -18,8 +18,6 @@ type overrides struct {
 	controllers, rates []string
 	repeats            int
 	seed               uint64
-	jobs               int
-	timeScale          float64
 }
 
 func runCommand() *cobra.Command {
@@ -29,9 +27,17 @@ func runCommand() *cobra.Command {
 		Use:   "run PROFILE",
 		Short: "Measure every point of a profile",
 		Long: `run measures every point of a profile (controllers × loads × repeats, in an order shuffled by the seed), writes a result directory
-and prints the comparison. PROFILE is the name of a shipped profile (see 'loadgen profiles') or a file.`,
-		Example: "  loadgen run quickstart\n  loadgen run quickstart --rates 5k,10k --set controllers.1.settings.target=2ms",
-		Args:    cobra.ExactArgs(1),
+and prints the comparison. PROFILE is the name of a shipped profile (see 'loadgen profiles') or a file.
+
+A profile runs on one of three grounds:
+  host   this machine: real servers, clients and sockets, real time
+  sim    a modelled machine in virtual time, in this process: fast, and the same seed gives the same bytes
+  model  a modelled machine in stretched time: real servers and sockets, so that a laptop shows what a large machine would do
+The last two need a machine: the profile's, or --set machine=NAME. Every duration and rate is then modelled time.`,
+		Example: "  loadgen run quickstart\n  loadgen run quickstart --rates 5k,10k --set controllers.1.settings.target=2ms\n" +
+			"  loadgen run model-check --on sim\n  loadgen run model-check --on model --time-scale 200\n" +
+			"  loadgen run model-check --on sim --set machine=xl170 --set machine.bus.total=55GB",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := profiles.Load(args[0])
 			if err != nil {
@@ -44,7 +50,7 @@ and prints the comparison. PROFILE is the name of a shipped profile (see 'loadge
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.on, "on", "", "ground: host (sim and model are not part of this version); the profile's by default")
+	f.StringVar(&o.on, "on", "", "ground: sim, model or host; the profile's by default")
 	f.StringArrayVar(&o.set, "set", nil, "`key=value`: set any key of the resolved profile, lists by index (controllers.0.settings.limit=8); repeatable")
 	f.StringSliceVar(&o.controllers, "controllers", nil, "only these: labels of the profile, or names of controllers with default settings")
 	f.StringSliceVar(&o.rates, "rates", nil, "offered rates in requests per second (50k,1.2M) instead of the profile's load")
@@ -52,19 +58,18 @@ and prints the comparison. PROFILE is the name of a shipped profile (see 'loadge
 	f.StringVar(&o.window, "window", "", "`duration` of the measured part")
 	f.IntVar(&o.repeats, "repeats", 0, "how often each point is measured")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of arrivals and order")
-	f.IntVar(&o.jobs, "jobs", 1, "points measured at the same time; 1 on host")
-	f.Float64Var(&o.timeScale, "time-scale", 1, "stretch of time on the ground model, which is not part of this version")
+	f.IntVar(&s.jobs, "jobs", 0, "points simulated at the same time on sim (default one a core); on model and host it is 1")
+	f.IntVar(&s.timeScale, "time-scale", 0, "wall-clock time that a unit of modelled time takes on model (default 100)")
 	s.flags(cmd)
 	return cmd
 }
 
 // apply returns the profile with the flags that were given.
 func (o *overrides) apply(cmd *cobra.Command, p *profiles.Profile) (*profiles.Profile, error) {
-	if o.jobs != 1 {
-		return nil, fmt.Errorf("--jobs %d: on host one point is measured at a time, since two would measure each other", o.jobs)
-	}
-	if cmd.Flags().Changed("time-scale") {
-		return nil, fmt.Errorf("--time-scale belongs to the ground model, which this version does not have")
+	for _, name := range []string{"jobs", "time-scale"} {
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "0" {
+			return nil, fmt.Errorf("--%s 0: it is at least 1", name)
+		}
 	}
 	var set []profiles.Assignment
 	for _, text := range o.set {

@@ -17,14 +17,20 @@ import (
 type session struct {
 	out, pace string
 	quiet     bool
+	verbose   bool
 	noPreload bool
+	record    bool
+	jobs      int // 0 for the default of the ground
+	timeScale int // likewise
 }
 
 func (s *session) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.out, "out", "", "results `folder`; must be empty or not exist (default results/<UTC>-<name>)")
 	f.StringVar(&s.pace, "pace", "auto", "how the sender waits: auto (sleep, with a real-time priority where permitted and four cores or more), sleep, spin (a whole core)")
+	f.BoolVar(&s.record, "record", false, "write requests.bin, 64 bytes for every request; 'loadgen report --format requests' reads it")
 	f.BoolVar(&s.quiet, "quiet", false, "no progress on standard error")
+	f.BoolVar(&s.verbose, "verbose", false, "a line of progress for every phase of a point, not one for the point; where there is no terminal")
 }
 
 // measure carries out p, prints the comparison and returns an error that has the exit code.
@@ -36,9 +42,9 @@ func (s *session) measure(cmd *cobra.Command, p *profiles.Profile) error {
 	if out == "" {
 		out = harness.DefaultOut(p.Name, time.Now())
 	}
-	progress := newProgress(cmd.ErrOrStderr(), s.quiet)
+	progress := newProgress(cmd.ErrOrStderr(), s.quiet, s.verbose)
 	outcome, err := harness.Run(cmd.Context(), harness.Config{
-		Profile: p, Out: out, Pace: s.pace, NoPreload: s.noPreload,
+		Profile: p, Out: out, Pace: s.pace, NoPreload: s.noPreload, Record: s.record, Jobs: s.jobs, TimeScale: s.timeScale,
 		Argv: os.Args, Version: moduleVersion(), Observe: progress.observe,
 	})
 	progress.close()

@@ -29,7 +29,7 @@ func driven(t *testing.T, slo string, during func(loadgen, server *os.Process)) 
 	t.Cleanup(func() { stopServer(server) })
 	out := filepath.Join(t.TempDir(), "out")
 	cmd := exec.Command(filepath.Join(binaries(t), "loadgen"), "drive", url, "--rate", "1k", "--duration", "2s", "--arrivals", "constant",
-		"--slo", slo, "--out", out)
+		"--slo", slo, "--out", out, "--verbose")
 	var stdout bytes.Buffer
 	cmd.Stdout = &stdout
 	stderr, err := cmd.StderrPipe()

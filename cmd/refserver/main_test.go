@@ -3,12 +3,15 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,7 +39,7 @@ func TestUsage(t *testing.T) {
 		want string // in what goes to standard error
 	}{
 		{"", 2, "which kind of server"},
-		{"memcachedd", 2, `unknown kind of server "memcachedd"; there is: memcached`},
+		{"memcachedd", 2, `unknown kind of server "memcachedd"; there are: memcached, synthetic`},
 		{"memcached --no-such", 2, "unknown flag: --no-such"},
 		{"memcached extra", 2, "unknown command"},
 		{"memcached --control none-such", 2, `unknown controller "none-such"`},
@@ -54,8 +57,34 @@ func TestUsage(t *testing.T) {
 		{"memcached --queue -1", 2, "must not be negative"},
 		{"memcached -c 0", 2, "at least 1"},
 		{"memcached -p 70000", 2, "from 0 to 65535"},
+		{"memcached --time-scale 10", 2, "--time-scale is for a modelled machine: add --machine"},
+		{"memcached --costs memcached", 2, "--costs is for a modelled machine"},
+		{"memcached --machine none-such", 2, "none-such"},
+		{"memcached --machine xl170 --costs none-such", 2, "none-such"},
+		{"memcached --machine xl170 --time-scale 0", 2, "time scale 0: must be from 1 to 1000000"},
+		{"memcached --machine xl170 -t 2", 2, "--threads is for a real machine"},
+		{"synthetic extra", 2, "unknown command"},
+		{"synthetic --control none-such", 2, `unknown controller "none-such"`},
+		{"synthetic --slots -2", 2, "at least -1"},
+		{"synthetic --listen nonsense", 2, "write host:port"},
+		{"synthetic --memory 1x", 2, "memory: size"},
+		{"synthetic --stream-buffer 1x", 2, "stream buffer: size"},
+		{"synthetic --machine xl170 --memory 1GiB", 2, "--memory and --stream-buffer are for a real machine"},
+		{"synthetic --time-scale 10", 2, "--time-scale is for a modelled machine"},
 		{"memcached --listen nonsense", 2, "write host:port"},
 		{"memcached --listen 127.0.0.1:0 -p 5", 2, "not both"},
+		{"memcached --listen 127.0.0.1:0 -s /tmp/x", 2, "not both"},
+		{"memcached -U 11211", 2, "UDP is not spoken here"},
+		{"memcached -d", 2, "stays in the foreground"},
+		{"memcached -R 0", 2, "at least 1"},
+		{"memcached -a 999 -p 0", 2, "octal"},
+		{"memcached -a 1777 -p 0", 2, "octal"},
+		{"memcached -l 127.0.0.1,,::1 -p 0", 2, "empty"},
+		{"memcached -u no-such-user -p 0", 2, "no user"},
+		{"memcached -m 512KiB -I 1k", 2, "at least 1 MiB"},
+		{"memcached -m 4096 -I 2g", 2, "from 1 KiB to 1 GiB"},
+		{"memcached -c 100000000 -p 0", 1, "open files"},
+		{"memcached -n 48", 2, "unknown shorthand flag"},
 		{"memcached --listen " + busy.Addr().String(), 1, "address already in use; stop what uses it, or choose another port"},
 		{"memcached --listen 127.0.0.1:0 --metrics " + busy.Addr().String(), 1, "metrics page: listen"},
 	} {
@@ -72,6 +101,8 @@ func TestHelpAndVersion(t *testing.T) {
 	for args, want := range map[string]string{
 		"--help":           "memcached",
 		"memcached --help": "--control-set",
+		"memcached -h":     "--disable-evictions",
+		"memcached -V":     "refserver ",
 		"version":          "refserver ",
 	} {
 		var stdout, stderr bytes.Buffer
@@ -97,11 +128,12 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// launch starts refserver memcached as a process of its own and returns where it listens.
-func launch(t *testing.T, args ...string) (cmd *exec.Cmd, addrs []string, stderr *bufio.Reader) {
+// launch starts refserver as a process of its own and returns where it listens.
+func launch(t *testing.T, kind string, args ...string) (cmd *exec.Cmd, addrs []string, stderr *bufio.Reader) {
 	t.Helper()
-	listeners := max(strings.Count(strings.Join(args, " "), "--listen"), 1)
-	cmd = exec.Command(os.Args[0], append([]string{"memcached"}, args...)...)
+	line := strings.Join(args, " ")
+	listeners := max(strings.Count(line, "--listen"), strings.Count(line, "-s ")+strings.Count(line, "-l ")+strings.Count(line, ","), 1)
+	cmd = exec.Command(os.Args[0], append([]string{kind}, args...)...)
 	cmd.Env = append(os.Environ(), "REFSERVER_TEST_MAIN=1")
 	errs, err := cmd.StderrPipe()
 	if err != nil {
@@ -158,7 +190,7 @@ func TestServesUntilSignalled(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		path := filepath.Join(t.TempDir(), "s")
-		cmd, addrs, stderr := launch(t, "--listen", "127.0.0.1:0", "--listen", "unix://"+path, "-m", "8", "-t", "2", "--control", "codel",
+		cmd, addrs, stderr := launch(t, "memcached", "--listen", "127.0.0.1:0", "--listen", "unix://"+path, "-m", "8", "-t", "2", "--control", "codel",
 			"--control-set", "target=5ms", "--slo", "50ms", "--reply", "header")
 		for _, addr := range addrs {
 			talk(t, addr, "set a 0 0 3\r\nxyz\r\nmg a s v\r\n", "STORED\r\nHD s3\r\n")
@@ -178,7 +210,7 @@ func TestServesUntilSignalled(t *testing.T) {
 
 func TestMetricsPage(t *testing.T) {
 	t.Parallel()
-	cmd, addrs, stderr := launch(t, "-p", "0", "--metrics", "127.0.0.1:0")
+	cmd, addrs, stderr := launch(t, "memcached", "-p", "0", "--metrics", "127.0.0.1:0")
 	talk(t, addrs[0], "get a\r\n", "END\r\n")
 	line, err := stderr.ReadString('\n')
 	url, ok := strings.CutPrefix(strings.TrimSpace(line), "refserver: metrics on ")
@@ -193,6 +225,73 @@ func TestMetricsPage(t *testing.T) {
 	_ = resp.Body.Close()
 	if err != nil || !strings.Contains(string(page), "spillway_arrivals_total 1\n") {
 		t.Errorf("%v: no arrivals on the page", err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFlagsOfMemcached: what people type for memcached does here what it does there.
+func TestFlagsOfMemcached(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	cmd, addrs, stderr := launch(t, "memcached", "-s", path, "-a", "0770", "-l", "127.0.0.1,[::1]:0", "-p", "0", "-m", "16", "-I", "2m", "-c", "3", "-t", "1", "-R", "20", "-U", "0", "-M", "-vv")
+	for _, addr := range addrs {
+		talk(t, addr, "version\r\nquit\r\n", "VERSION 1.6.18-spillway\r\n")
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o770 {
+		t.Errorf("the socket is %v, %v", info, err)
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "stats settings\r\nstats conns\r\n"+strings.Repeat("set a 0 0 1\r\nx\r\n", 100)+"quit\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(conn)
+	if err != nil || strings.Count(string(got), "STORED") != 100 {
+		t.Errorf("%v after %d bytes", err, len(got))
+	}
+	for _, want := range []string{
+		"maxbytes 16777216", "item_size_max 2097152", "maxconns 3", "num_threads 1", "reqs_per_event 20", "evictions off", "umask 770", "verbosity 2", "domain_socket " + path,
+		"inter 127.0.0.1,::1", "udpport 0", ":addr unix:" + path, ":state conn_listening", ":listen_addr unix:" + path,
+	} {
+		if !strings.Contains(string(got), want+"\r\n") {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	said, _ := io.ReadAll(stderr)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"new client connection", "stats settings", "set a 0 0 1", "connection closed"} {
+		if !strings.Contains(string(said), want) {
+			t.Errorf("no %q in what it said", want)
+		}
+	}
+}
+
+func TestRunsAsAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can run as somebody else")
+	}
+	if _, err := user.Lookup("nobody"); err != nil {
+		t.Skip(err)
+	}
+	cmd, addrs, _ := launch(t, "memcached", "-u", "nobody", "-p", "0")
+	talk(t, addrs[0], "version\r\n", "VERSION")
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+	if err != nil || regexp.MustCompile(`(?m)^(Uid|Gid):.*\b0\b`).Match(status) {
+		t.Errorf("%v: it still has rights of root:\n%s", err, status)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -1,43 +1,42 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"spillway/control"
-	"spillway/control/catalog"
 	"spillway/internal/dist"
+	"spillway/machine"
 	"spillway/servers"
 	"spillway/servers/memcached"
 )
 
-// memcachedFlags is the command line of refserver memcached.
+// memcachedFlags is the command line of refserver memcached: memcached's own letters beside the flags that all kinds of servers have.
 type memcachedFlags struct {
-	listen   []string
-	host     string
-	port     int
-	memory   string
-	item     string
-	conns    int
-	threads  int
-	control  string
-	settings []string
-	slots    int
-	queue    int
-	reply    string
-	metrics  string
-
-	slo, deadline, idle duration
+	frontFlags
+	hosts     []string
+	port      int
+	socket    string
+	mask      string
+	memory    string
+	item      string
+	noEvict   bool
+	pipeline  int
+	reply     string
+	user      string
+	verbose   int
+	udp       int
+	version   bool
+	daemonize bool
+	machine   machineFlags
+	costs     string
 }
 
 // duration is a flag that requires a unit and refuses what is negative.
@@ -66,39 +65,46 @@ HD and the flags for mg, and for get a VALUE line with length 0 and an empty blo
 		RunE: func(c *cobra.Command, _ []string) error { return serveMemcached(c, &f) },
 	}
 	flags := c.Flags()
-	flags.SortFlags = false
-	flags.StringArrayVar(&f.listen, "listen", nil, "address to listen on: host:port or unix:///path; may be repeated (default 127.0.0.1:11211)")
-	flags.StringVarP(&f.host, "address", "l", "127.0.0.1", "host to listen on, as memcached has it; goes with -p, not with --listen")
+	f.frontFlags.add(c)
+	flags.StringArrayVarP(&f.hosts, "address", "l", nil, "host, or host:port, to listen on; several with commas or repeated (default 127.0.0.1)")
 	flags.IntVarP(&f.port, "port", "p", 11211, "port to listen on; 0 takes a free one")
+	flags.StringVarP(&f.socket, "unix-socket", "s", "", "unix socket to listen on, instead of a port unless -l or -p is given too")
+	flags.StringVarP(&f.mask, "unix-mask", "a", "0700", "permissions of unix sockets, in octal")
 	flags.StringVarP(&f.memory, "memory", "m", "64MiB", "memory for items; a plain number is MiB, as memcached has it")
-	flags.StringVarP(&f.item, "max-item", "I", "1MiB", "largest item; memcached's form (512k, 2m, plain bytes) works too")
-	flags.IntVarP(&f.conns, "max-conns", "c", 1024, "connections beyond this are turned away")
-	flags.IntVarP(&f.threads, "threads", "t", 0, "event loops; 0 for one a core")
-	flags.StringVar(&f.control, "control", "none", "overload controller: "+strings.Join(catalog.Names(), ", "))
-	flags.StringArrayVar(&f.settings, "control-set", nil, "setting of the controller, key=value; may be repeated")
-	flags.Var(&f.slo, "slo", "latency objective, given to the controller as each request's budget of waiting; 0 for none")
-	flags.IntVar(&f.slots, "slots", 0, "requests in service at once; 0 for one a loop, -1 for no limit")
-	flags.IntVar(&f.queue, "queue", 0, "requests that may wait in the gate; 0 for no limit")
-	flags.Var(&f.deadline, "deadline", "refuse a request that has waited longer than this; 0 for never")
-	flags.Var(&f.idle, "idle-timeout", "close a connection without traffic after this; 0 for never")
+	flags.StringVarP(&f.item, "max-item", "I", "1MiB", "largest item, 1 KiB to 1 GiB; memcached's form (512k, 2m, plain bytes) works too")
+	flags.BoolVarP(&f.noEvict, "disable-evictions", "M", false, "answer with an error when memory is full, instead of evicting")
+	flags.IntVarP(&f.pipeline, "max-reqs-per-event", "R", servers.Default().Pipeline, "requests of one connection under way; with more it is not read for now")
+	flags.StringVarP(&f.user, "user", "u", "", "user to run as; only root may choose")
+	flags.CountVarP(&f.verbose, "verbose", "v", "say what goes wrong; -vv: connections and commands too")
+	flags.IntVarP(&f.udp, "udp-port", "U", 0, "there is no UDP here: only 0 is accepted")
+	flags.BoolVarP(&f.version, "version", "V", false, "print the version and exit")
+	flags.BoolVarP(&f.daemonize, "daemon", "d", false, "refused: it stays in the foreground")
 	flags.StringVar(&f.reply, "reply", "full", "full, or header: read values through but do not send them")
-	flags.StringVar(&f.metrics, "metrics", "", "host:port of a /metrics page for Prometheus; empty for none")
+	f.machine.add(c)
+	flags.StringVar(&f.costs, "costs", "memcached", "what requests cost on a modelled machine: a file, or a shipped table")
 	return c
 }
 
 // config turns flags into configurations. All its errors are mistakes of usage.
 func (f *memcachedFlags) config(changed func(string) bool) (servers.Config, memcached.Config, error) {
-	front, store := servers.Default(), memcached.DefaultConfig()
-	switch {
-	case f.listen == nil:
-		if f.port < 0 || f.port > math.MaxUint16 {
-			return front, store, fmt.Errorf("port %d: must be from 0 to %d", f.port, math.MaxUint16)
+	store := memcached.DefaultConfig()
+	front, err := f.frontFlags.config()
+	if err != nil {
+		return front, store, err
+	}
+	if err := f.refused(); err != nil {
+		return front, store, err
+	}
+	if !changed("listen") {
+		if front.Listen, err = f.addresses(changed); err != nil {
+			return front, store, err
 		}
-		front.Listen = []string{net.JoinHostPort(f.host, strconv.Itoa(f.port))}
-	case changed("port") || changed("address"):
-		return front, store, errors.New("give --listen, or -l and -p, not both")
-	default:
-		front.Listen = f.listen
+	} else if changed("port") || changed("address") || changed("unix-socket") {
+		return front, store, errors.New("give --listen, or -l, -p and -s, not both")
+	}
+	mask, err := strconv.ParseUint(f.mask, 8, 32)
+	if err != nil || mask > 0o777 {
+		return front, store, fmt.Errorf("permissions %q: must be octal, up to 777", f.mask)
 	}
 	memory, err := parseSize(f.memory, 1<<20)
 	if err != nil {
@@ -115,55 +121,83 @@ func (f *memcachedFlags) config(changed func(string) bool) (servers.Config, memc
 	default:
 		return front, store, fmt.Errorf("reply %q: must be full or header", f.reply)
 	}
-	if f.slots < -1 || f.threads < 0 {
-		return front, store, errors.New("slots must be at least -1 and threads at least 0")
-	}
-	if f.threads > 0 {
-		front.Loops = f.threads
-	}
-	store.Memory, store.MaxItem, front.MaxItem = memory, int(min(item, math.MaxInt32)), int(min(item, math.MaxInt32))
-	front.MaxConns, front.Slots, front.Queue, front.Metrics = f.conns, f.slots, f.queue, f.metrics
-	front.SLO, front.Deadline, front.IdleTimeout = time.Duration(f.slo), time.Duration(f.deadline), time.Duration(f.idle)
+	store.Memory, store.MaxItem, store.NoEvict = memory, int(min(item, math.MaxInt32)), f.noEvict
+	front.MaxItem, front.Pipeline, front.UnixMode, front.Verbose = store.MaxItem, f.pipeline, fs.FileMode(mask), f.verbose
 	return front, store, errors.Join(front.Check(), store.Check())
 }
 
-func (f *memcachedFlags) controller(loops int) (control.Controller, error) {
-	settings, err := catalog.ParseSettings(f.settings)
-	if err != nil {
-		return nil, err
+// refused says what there is of memcached's flags only to say that it is not there.
+func (f *memcachedFlags) refused() error {
+	switch {
+	case f.udp != 0:
+		return errors.New("-U: UDP is not spoken here; leave it out, or say -U 0")
+	case f.daemonize:
+		return errors.New("-d: it stays in the foreground; have a service manager or the shell put it in the background")
+	case f.pipeline < 1:
+		return fmt.Errorf("-R %d: must be at least 1", f.pipeline)
 	}
-	return catalog.New(f.control, settings, catalog.Env{Cores: loops})
+	return nil
+}
+
+// addresses returns where to listen according to memcached's flags.
+func (f *memcachedFlags) addresses(changed func(string) bool) (list []string, err error) {
+	if f.port < 0 || f.port > math.MaxUint16 {
+		return nil, fmt.Errorf("port %d: must be from 0 to %d", f.port, math.MaxUint16)
+	}
+	if f.socket != "" {
+		list = append(list, "unix://"+f.socket)
+		if !changed("port") && !changed("address") {
+			return list, nil
+		}
+	}
+	hosts := f.hosts
+	if len(hosts) == 0 {
+		hosts = []string{"127.0.0.1"}
+	}
+	for _, some := range hosts {
+		for host := range strings.SplitSeq(some, ",") {
+			if host == "" {
+				return nil, fmt.Errorf("-l %q: an address is empty", some)
+			}
+			if _, _, err := net.SplitHostPort(host); err != nil { // it has no port of its own
+				host = net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(f.port))
+			}
+			list = append(list, host)
+		}
+	}
+	return list, nil
 }
 
 func serveMemcached(c *cobra.Command, f *memcachedFlags) error {
+	if f.version {
+		return printVersion(c)
+	}
 	front, store, err := f.config(c.Flags().Changed)
 	if err != nil {
 		return usageError{err}
 	}
-	controller, err := f.controller(front.Loops)
+	front.Log = c.ErrOrStderr()
+	var backend *memcached.Backend
+	front.Model, err = f.machine.model(c.Flags().Changed, func(spec machine.Spec) (servers.Coster, error) {
+		return loadCosts(f.costs, spec, func(key []byte) int { return backend.ValueSize(key) })
+	})
+	if err == nil {
+		err = front.Check()
+	}
 	if err != nil {
 		return usageError{err}
 	}
-	// Signals are caught before anything says that the server is there to be signalled.
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	backend, err := memcached.New(store)
+	controller, err := newController(f.control, f.settings, &front)
 	if err != nil {
+		return usageError{err}
+	}
+	if err := errors.Join(raiseFiles(front.MaxConns), switchUser(f.user)); err != nil {
 		return err
 	}
-	server, err := servers.New(backend, controller, front)
-	if err != nil {
-		return errors.Join(err, backend.Close())
+	if backend, err = memcached.New(store); err != nil {
+		return err
 	}
-	if addr := server.MetricsAddr(); addr != "" {
-		fmt.Fprintf(c.ErrOrStderr(), "refserver: metrics on http://%s/metrics\n", addr)
-	}
-	for _, addr := range server.Addrs() {
-		if _, err := fmt.Fprintf(c.OutOrStdout(), "refserver: listening on %s\n", addr); err != nil {
-			return errors.Join(err, server.Close())
-		}
-	}
-	return server.Serve(ctx)
+	return serve(c, backend, controller, front)
 }
 
 // parseSize reads a size with a unit, or in memcached's form: a number that counts units of plain, or with k, m or g behind it, which

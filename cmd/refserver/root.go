@@ -29,9 +29,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		Short: "Reference servers under overload control",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown kind of server %q; there is: memcached", args[0])
+				return fmt.Errorf("unknown kind of server %q; there are: memcached, synthetic", args[0])
 			}
-			return errors.New("which kind of server? there is: memcached")
+			return errors.New("which kind of server? there are: memcached, synthetic")
 		},
 		RunE:          func(*cobra.Command, []string) error { return nil },
 		SilenceErrors: true,
@@ -41,7 +41,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(memcachedCommand(), versionCommand())
+	root.AddCommand(memcachedCommand(), syntheticCommand(), versionCommand())
 
 	// Whatever goes wrong before a command runs is cobra's finding about the command line.
 	running := false
@@ -71,13 +71,15 @@ func versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			version := "unknown"
-			if info, ok := debug.ReadBuildInfo(); ok {
-				version = info.Main.Version
-			}
-			_, err := fmt.Fprintf(c.OutOrStdout(), "refserver %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
+		RunE:  func(c *cobra.Command, _ []string) error { return printVersion(c) },
 	}
+}
+
+func printVersion(c *cobra.Command) error {
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), "refserver %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
 }

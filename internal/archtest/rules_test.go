@@ -16,13 +16,14 @@ var mayImport = map[string][]string{
 	"internal/poll":     {},
 	"internal/hist":     {},
 	"internal/evq":      {},
+	"internal/cache":    {},
 	"internal/archtest": {},
 
 	// What a request is, what is asked, when, and what is written down of it.
 	"control":          {"clock"},
 	"machine":          {"clock", "internal/evq"},
 	"workloads":        {"internal/dist", "machine"},
-	"internal/arrival": {"clock"},
+	"internal/arrival": {"clock", "internal/dist"},
 	"internal/reqlog":  {"clock"},
 
 	// Mechanisms. They compose in Chain and in the catalog, never in each other.
@@ -34,28 +35,31 @@ var mayImport = map[string][]string{
 	"machine/station":     {"clock", "control", "machine"},
 
 	// The client side.
-	"internal/load":   {"clock", "control", "workloads", "internal/arrival", "internal/dist", "internal/reqlog", "internal/hist"},
-	"internal/target": {"clock", "control", "workloads", "internal/load", "internal/reqlog", "internal/memproto", "internal/poll"},
-	"internal/drive":  {"clock", "workloads", "internal/load", "internal/reqlog", "internal/stats"},
+	"internal/load":   {"clock", "control", "workloads", "internal/arrival", "internal/dist", "internal/evq", "internal/reqlog", "internal/hist"},
+	"internal/target": {"clock", "control", "workloads", "internal/evq", "internal/hist", "internal/load", "internal/reqlog", "internal/memproto", "internal/poll"},
+	"internal/drive":  {"clock", "workloads", "internal/arrival", "internal/load", "internal/reqlog", "internal/stats"},
 
 	// Virtual time.
 	"sim": {"clock", "control", "workloads", "machine", "machine/station", "internal/evq", "internal/load", "internal/reqlog"},
 
 	// The server side.
-	"servers":           {"clock", "control", "internal/memproto", "internal/poll"},
-	"servers/memcached": {"servers", "internal/memproto"},
+	"servers":           {"clock", "control", "machine", "machine/station", "internal/evq", "internal/memproto", "internal/poll"},
+	"servers/synthetic": {"servers", "internal/memproto", "machine"},
+	"servers/memcached": {"servers", "internal/memproto", "internal/cache"},
 
 	// Experiments and results.
-	"report":   {"internal/hist", "internal/stats"},
-	"profiles": {"internal/dist", "workloads"},
+	"report":   {"internal/hist", "internal/stats", "internal/reqlog"},
+	"profiles": {"internal/arrival", "internal/dist", "machine", "workloads"},
 	"internal/harness": {
-		"clock", "control/catalog", "workloads", "profiles", "report",
+		"clock", "control", "control/catalog", "workloads", "machine", "machine/station", "sim", "profiles", "report",
 		"internal/arrival", "internal/dist", "internal/load", "internal/drive", "internal/target", "internal/reqlog", "internal/hist", "internal/stats",
 	},
 
 	// Commands: flags, a config, one call.
-	"cmd/loadgen":   {"control/catalog", "profiles", "report", "internal/harness"},
-	"cmd/refserver": {"control", "control/catalog", "internal/dist", "servers", "servers/*"},
+	"cmd/loadgen": {"control/catalog", "profiles", "report", "internal/harness"},
+	"cmd/refserver": {
+		"control", "control/catalog", "workloads", "machine", "profiles", "internal/dist", "internal/memproto", "servers", "servers/*",
+	},
 }
 
 // neverImport are pairs of ours that hold for tests too, and for packages that do not exist yet.
@@ -84,7 +88,7 @@ type importer struct {
 // any test file.
 var importers = []importer{
 	{"github.com/HdrHistogram/hdrhistogram-go", []string{"internal/hist"}, "internal/hist is the one door: it counts what the library would drop"},
-	{"github.com/bradfitz/gomemcache", []string{"test"}, "it cannot pipeline or carry credits; it is the client of record that our servers are tested against"},
+	{"github.com/bradfitz/gomemcache", []string{"internal/target", "test"}, "it cannot pipeline or carry credits; it is the client of record that our servers are tested against, and a second target for compatibility"},
 	{"github.com/linxGnu/grocksdb", []string{"servers/rocksdb"}, "one package knows cgo and has a twin without it"},
 	{"github.com/spf13/cobra", []string{"cmd/*"}, "flags end in cmd; everything else takes a config"},
 	{"github.com/spf13/pflag", []string{"cmd/*"}, "flags end in cmd; everything else takes a config"},
@@ -93,7 +97,7 @@ var importers = []importer{
 	{"github.com/goccy/go-yaml", []string{"profiles"}, "the strict loader, with line and column, is the only reader of YAML"},
 	{"github.com/prometheus/client_golang", []string{"servers"}, "metrics are an endpoint of the server, not a habit of every package"},
 	{"github.com/prometheus/procfs", []string{"counters", "internal/harness"}, "kernel figures come from one place"},
-	{"golang.org/x/sys", []string{"counters", "internal/drive", "internal/poll", "internal/target", "servers"}, "system calls stay where sockets, pacing and counters are; the rest is portable"},
+	{"golang.org/x/sys", []string{"counters", "internal/cache", "internal/drive", "internal/poll", "internal/target", "servers"}, "system calls stay where sockets, pacing, mapped memory and counters are; the rest is portable"},
 	{"gonum.org/v1/gonum", []string{"internal/stats", "machine"}, "numerical methods stay behind our own names"},
 	{"github.com/google/go-cmp", []string{"test"}, "it is for tests"},
 	{"pgregory.net/rapid", []string{"test"}, "it is for tests"},

@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"strings"
+	"time"
 
 	"spillway/clock"
 )
@@ -16,14 +18,21 @@ type Process interface {
 	Next(rng *rand.Rand) clock.Instant
 }
 
-// The kinds of process that New knows.
+// The kinds of process.
 const (
-	KindPoisson  = "poisson"
-	KindConstant = "constant"
+	KindPoisson      = "poisson"
+	KindPoissonExact = "poisson-exact" // Poisson, given that warm-up and window hold exactly as many as the rate says
+	KindConstant     = "constant"
+	KindBursty       = "bursty" // Poisson whose rate jumps between two levels
+	KindTrace        = "trace"  // the gaps of a file, stretched to the rate
+	KindReplay       = "replay" // the instants of a file as they are
 )
 
 // Kinds lists the names that New takes.
-func Kinds() []string { return []string{KindPoisson, KindConstant} }
+func Kinds() []string { return []string{KindPoisson, KindConstant, KindBursty} }
+
+// Forms lists the text forms of arrivals, for messages.
+const Forms = "poisson, poisson-exact, constant, bursty or bursty:burst=5,share=0.1,mean=10ms, trace:FILE, replay:FILE"
 
 // Rates are kept to a millionth of a request per second, as whole numbers, so that the constant process can be exact.
 const (
@@ -32,19 +41,96 @@ const (
 	minRate       = 1.0 / microsPerUnit
 )
 
+// Config says when requests are due.
+type Config struct {
+	Arrivals string        // one of Forms
+	Shape    string        // of the rate over time, one of ShapeForms; empty for constant
+	Rate     float64       // requests per second, which the shape multiplies
+	Start    clock.Instant // of the warm-up
+	WarmUp   time.Duration // in which the shape keeps its first value
+	Window   time.Duration // what counts; poisson-exact needs it
+}
+
 // New returns the process called kind with rate requests per second from start on.
 func New(kind string, rate float64, start clock.Instant) (Process, error) {
-	if !(rate >= minRate && rate <= maxRate) {
-		return nil, fmt.Errorf("arrival rate %v/s: must be between %v and %v a second", rate, minRate, float64(maxRate))
+	return Make(Config{Arrivals: kind, Rate: rate, Start: start})
+}
+
+// Make returns the process that c describes.
+func Make(c Config) (Process, error) {
+	if !(c.Rate >= minRate && c.Rate <= maxRate) {
+		return nil, fmt.Errorf("arrival rate %v/s: must be between %v and %v a second", c.Rate, minRate, float64(maxRate))
 	}
+	shape, err := parseShape(c.Shape, c.WarmUp)
+	if err != nil {
+		return nil, fmt.Errorf("rate shape %q: %w", c.Shape, err)
+	}
+	p, err := c.process(shape)
+	if err != nil {
+		return nil, fmt.Errorf("arrivals %q: %w", c.Arrivals, err)
+	}
+	return p, nil
+}
+
+func (c *Config) process(shape shape) (Process, error) {
+	kind, rest, found := strings.Cut(c.Arrivals, ":")
+	if found != (kind == KindTrace || kind == KindReplay) && !(found && kind == KindBursty) {
+		return nil, fmt.Errorf("unknown, use %s", Forms)
+	}
+	var unit unitProcess
+	_, flat := shape.(steady)
 	switch kind {
 	case KindPoisson:
-		return NewPoisson(rate, start), nil
+		if flat {
+			return NewPoisson(c.Rate, c.Start), nil
+		}
+		unit = &unitPoisson{}
 	case KindConstant:
-		return NewConstant(rate, start), nil
+		if flat {
+			return NewConstant(c.Rate, c.Start), nil
+		}
+		unit = &unitConstant{}
+	case KindPoissonExact:
+		if c.Window <= 0 {
+			return nil, fmt.Errorf("needs a window, to know how many requests are to be due in it")
+		}
+		unit = newExact(c, shape)
+	case KindBursty:
+		b, err := parseBursty(rest, c.Rate)
+		if err != nil {
+			return nil, err
+		}
+		unit = b
+	case KindTrace:
+		instants, err := readInstants(rest)
+		if err != nil {
+			return nil, err
+		}
+		if unit, err = newUnitTrace(instants); err != nil {
+			return nil, err
+		}
+	case KindReplay:
+		if !flat {
+			return nil, fmt.Errorf("instants that are replayed as they are cannot take a shape; trace:FILE can")
+		}
+		instants, err := readInstants(rest)
+		return &replay{start: c.Start, instants: instants}, err
 	default:
-		return nil, fmt.Errorf("arrivals %q: unknown, use %s or %s", kind, KindPoisson, KindConstant)
+		return nil, fmt.Errorf("unknown, use %s", Forms)
 	}
+	return &warped{start: c.Start, rate: c.Rate, shape: shape, unit: unit}, nil
+}
+
+// Even reports whether p spaces its arrivals evenly, up to the shape of the rate, so that clients who take turns get even arrivals too.
+func Even(p Process) bool {
+	switch p := p.(type) {
+	case *Constant:
+		return true
+	case *warped:
+		_, even := p.unit.(*unitConstant)
+		return even
+	}
+	return false
 }
 
 // Poisson is the process of many independent users: gaps are exponential, and what happened tells nothing of what will.

@@ -3,6 +3,7 @@ package arrival
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,6 +158,9 @@ func TestNeverBackwards(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rapid.Float64Range(minRate, maxRate).Draw(t, "rate")
 		kind := rapid.SampledFrom(Kinds()).Draw(t, "kind")
+		if kind == KindBursty {
+			rate = max(rate, 1)
+		}
 		p, err := New(kind, rate, 5)
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +184,20 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("rate %v was accepted", rate)
 		}
 	}
-	if _, err := New("bursty", 1, 0); err == nil {
-		t.Error("an unknown kind was accepted")
+	for text, want := range map[string]string{
+		"normal": "unknown", "poisson:1": "unknown", "trace": "unknown", "bursty:burst=1": "above the mean", "bursty:burst=20,share=0.1": "at most 1",
+		"bursty:share=x": "share=x", "bursty:high=1": "write burst=", "bursty:mean=0s": "longer", "trace:/nonexistent/spillway": "no such file",
+		"poisson-exact": "needs a window",
+	} {
+		if _, err := New(text, 1, 0); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("arrivals %q: error %v, want %q", text, err, want)
+		}
+	}
+	for _, text := range []string{
+		"flat", "ramp:1..2", "ramp:1@1s", "ramp:1..x@1s", "ramp:1..2@0s", "steps:1", "steps:-1@1s", "sine:2@1s", "sine:0.5", "shock:2@1s", "square:1@1s",
+	} {
+		if _, err := Make(Config{Arrivals: KindPoisson, Rate: 1, Shape: text}); err == nil {
+			t.Errorf("shape %q was accepted", text)
+		}
 	}
 }

@@ -59,7 +59,8 @@ func (u Unit) format(v float64) string {
 }
 
 // Forms lists the text forms that Parse takes, for messages.
-const Forms = "72us, exp:72us, uniform:10us..90us, bimodal:0.9@10us,0.1@100us, lognormal:p50=10us,p90=50us, empirical:FILE"
+const Forms = "72us, exp:72us, uniform:10us..90us, bimodal:0.9@10us,0.1@100us, lognormal:p50=10us,p90=50us, gpareto:LOCATION,SCALE,SHAPE, " +
+	"gev:LOCATION,SCALE,SHAPE, mix:SHARE@FORM;SHARE@FORM, empirical:FILE"
 
 // Parse reads a distribution from its text form; numbers in it are in unit. The forms are:
 //
@@ -68,6 +69,9 @@ const Forms = "72us, exp:72us, uniform:10us..90us, bimodal:0.9@10us,0.1@100us, l
 //	uniform:10us..90us            uniform between the two
 //	bimodal:0.9@10us,0.1@100us    one of several values, with probabilities that sum to 1
 //	lognormal:p50=10us,p90=50us   log-normal through two quantiles
+//	gpareto:0B,214.5B,0.35        generalised Pareto: location, scale, shape
+//	gev:30.8B,8.2B,0.08           generalised extreme value, likewise
+//	mix:0.9@10us;0.1@exp:1ms      one of several distributions, with probabilities that sum to 1
 //	empirical:FILE                drawn from the values in a file, one a line
 func Parse(text string, unit Unit) (Dist, error) {
 	d, err := parse(text, unit)
@@ -93,6 +97,14 @@ func parse(text string, unit Unit) (Dist, error) {
 		return parseBimodal(rest, unit)
 	case "lognormal":
 		return parseLogNormal(rest, unit)
+	case "gpareto":
+		location, scale, shape, err := parseThree(form, rest, unit)
+		return GeneralisedPareto{unit, location, scale, shape}, err
+	case "gev":
+		location, scale, shape, err := parseThree(form, rest, unit)
+		return GEV{unit, location, scale, shape}, err
+	case "mix":
+		return parseMixture(rest, unit)
 	case "empirical":
 		return openEmpirical(rest, unit)
 	default:

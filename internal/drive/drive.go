@@ -1,16 +1,15 @@
 //go:build linux
 
-// Package drive runs the load generator in real time: one locked thread that sleeps until a request is due, hands it to a target,
-// and reads replies in between. It paces without Go's timers, which are a millisecond late, and watches itself, because a generator
+// Package drive runs the load generator in real time: locked threads that sleep until a request is due, hand it to a target, and read
+// replies in between. It paces without Go's timers, which are a millisecond late, and watches itself, because a generator
 // that is late or starved measures its own trouble and reports it as the server's.
 package drive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,22 +24,43 @@ type Opening struct {
 	Clock  clock.Clock
 	Settle func(*reqlog.Record)
 	Spin   time.Duration // how long before an instant the target's Wait polls instead of sleeping; load.SpinAlways for all the time
+
+	Shard, Shards int // which sender this is, of how many. A sender has the clients whose number is Shard modulo Shards
+}
+
+// Source yields the requests of one sender: load.Generator, or load.Closed for the closed loop.
+type Source interface {
+	Due() clock.Instant // of the next request; clock.Never when none is known of
+	// Fire draws the request that is due next. The operation is valid until the next call of a method.
+	Fire() (rec reqlog.Record, client uint32, op *workloads.Op)
+	// Settled tells what became of a request, and when on the clock of the source's own instants.
+	Settled(rec *reqlog.Record, at clock.Instant)
 }
 
 // Plan is one point of load.
 type Plan struct {
-	Generator *load.Generator // its instants count from the start of the warm-up; it should end at WarmUp+Window
-	Classes   []load.Class    // of the generator's workload, in its order
+	Generator Source       // its instants count from the start of the warm-up; it should end at WarmUp+Window
+	More      []Source     // for further senders, each with a thread of its own: all are shards of one sequence, Generator the first
+	Classes   []load.Class // of the generator's workload, in its order
 
-	// Open connects to the server. It is called once, on the sender's thread, and is to give up when ctx ends.
+	// Open connects to the server. It is called once by each sender, on its thread, and is to give up when ctx ends.
 	Open  func(ctx context.Context, o Opening) (load.Target, error)
-	Clock clock.Clock
+	Clock clock.Clock // on the model ground a stretched one; all durations but Dial are durations of this clock
 
 	Dial   time.Duration // deadline of Open
 	WarmUp time.Duration // load that is sent but not counted; may be 0
 	Window time.Duration // the measured part
 	Drain  time.Duration // how long to wait for replies after the window; may be 0
+	Span   time.Duration // of a bucket of the tally's time series; 0 for load.BucketSpan
 	Pace   Pace
+
+	// SkipLate is the catch-up policy. After a stall of the sender, requests are overdue. 0 sends them all at once, as the users of an
+	// open loop would have done; a server may suffer from a flood that is the generator's. Otherwise what is later than this is not sent
+	// and counts as unsent, which is the generator's fault and shows.
+	SkipLate time.Duration
+
+	// Record is handed every settled record, warm-up included, on the thread of the sender with that number; may be nil.
+	Record func(shard int, r *reqlog.Record)
 
 	Progress func(Snapshot) // called a few times a second from another goroutine; may be nil
 }
@@ -51,10 +71,26 @@ func (p *Plan) check() error {
 		return errors.New("drive: a plan needs a generator, classes, a clock and a way to open a target")
 	case p.Window <= 0:
 		return fmt.Errorf("window of %v: must be longer than 0", p.Window)
+	case p.SkipLate < 0:
+		return fmt.Errorf("requests are skipped when they are %v late: must not be negative", p.SkipLate)
 	case p.WarmUp < 0 || p.Drain < 0 || p.Dial <= 0:
 		return fmt.Errorf("warm-up %v, drain %v: must not be negative; dial deadline %v: must be longer than 0", p.WarmUp, p.Drain, p.Dial)
 	}
 	return p.Pace.check()
+}
+
+// computed reports whether the ends of requests are computed, and not observed.
+func (p *Plan) computed() bool {
+	_, ok := p.Clock.(*clock.Stretched)
+	return ok
+}
+
+// overdue returns how long after its end a request may be noticed to have ended.
+func (p *Plan) overdue() time.Duration {
+	if !p.computed() {
+		return 0
+	}
+	return clock.On(p.Clock, lateReplies)
 }
 
 // Phase is a stretch of a run.
@@ -71,8 +107,8 @@ const (
 // Snapshot is where a run stands.
 type Snapshot struct {
 	Phase    Phase
-	Elapsed  time.Duration // since the warm-up began; 0 while dialling
-	Total    time.Duration // warm-up and window
+	Elapsed  time.Duration // of the wall clock since the warm-up began; 0 while dialling
+	Total    time.Duration // of the wall clock that warm-up and window take
 	Fired    int64         // requests drawn so far
 	InFlight int64         // of them not settled yet
 	OK, Late int64         // settled in time and late, warm-up included
@@ -89,19 +125,55 @@ type Result struct {
 	CutShort  bool  // ctx ended before the run did; if within the window, Tally.To is where it ended
 	Undrained int64 // requests still pending when the drain was over, counted timed_out
 
-	Counters     load.Counters // of the whole run, warm-up included; zero if the target keeps none
-	InFlight     float64       // mean number of requests in flight in the window, counted by the sender
-	MaxInFlight  int64         // most at once, of the whole run
-	SenderCPU    float64       // share of one core that the sender used in the window
-	Preemptions  int64         // times that the system took the core from the sender in the window
-	GCPauses     int64         // garbage collector pauses of this process in the window
+	Counters      load.Counters // of the whole run, warm-up included; zero if the target keeps none
+	InFlight      float64       // mean number of requests in flight in the window, counted by the sender
+	MaxInFlight   int64         // most at once, of the whole run
+	SmallestScale int           // with WarnScale: the time scale that this computer would have needed; 0 if no scale would do
+
+	SenderCPU    float64 // share of one core that the sender used in the window
+	Preemptions  int64   // times that the system took the core from the sender in the window
+	GCPauses     int64   // garbage collector pauses of this process in the window
 	GCPauseTotal time.Duration
-	RealTime     bool // the sender had a real-time priority to the end
+	ClockStep    time.Duration // by which the calendar clock was set during the window
+	RealTime     bool          // the senders had a real-time priority to the end
+
+	Closed   bool     // a closed loop: what was offered depended on the server, and latencies leave out what that hid
+	Senders  int      // threads
+	Skipped  int64    // requests unsent because they were later than Plan.SkipLate
+	Totals   Totals   // of the whole run, warm-up included
+	Sequence Sequence // what was asked
+}
+
+// Totals counts keys by kind of operation and fate: a read of several keys counts as often as it has keys. Hits counts keys that were found.
+type Totals struct {
+	Keys [workloads.NumKinds][reqlog.NumFates]int64
+	Hits int64
+}
+
+// Sequence identifies what was asked when by whom: equal hashes of equally many requests mean the same sequence. Zero for a closed loop,
+// which has none.
+type Sequence struct {
+	Requests, Hash uint64
+}
+
+func (t *Totals) add(r *reqlog.Record) {
+	t.Keys[r.Kind][r.Fate] += int64(r.Keys)
+	t.Hits += int64(r.Hits)
+}
+
+func (t *Totals) merge(o *Totals) {
+	for kind := range t.Keys {
+		for fate, n := range o.Keys[kind] {
+			t.Keys[kind][fate] += n
+		}
+	}
+	t.Hits += o.Hits
 }
 
 // Valid reports whether the numbers may be believed.
 func (r *Result) Valid() bool { return len(r.Invalid) == 0 }
 
+// All of these are durations of the wall clock.
 const (
 	// startDelay lies between the last connection and the first instant, so that the first requests are not late already.
 	startDelay = 5 * time.Millisecond
@@ -112,42 +184,16 @@ const (
 	maxBatch = 256
 	// cutDrain bounds the drain of a run that was cut short: whoever pressed Ctrl-C is waiting.
 	cutDrain = time.Second
+	// lateReplies is how long after their computed instants the replies of the model ground may be read, and a bit more.
+	lateReplies = 300 * time.Millisecond
 )
 
-// Run generates the load of one point. It returns an error when nothing could be measured, such as when the server cannot be
-// reached. When ctx ends it stops sending, drains briefly and returns what was measured, marked as cut short.
-func Run(ctx context.Context, p Plan) (Result, error) {
-	if err := p.check(); err != nil {
-		return Result{}, err
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	thread := newThread(p.Pace)
-	defer thread.restore()
-
-	s := &sender{plan: p, thread: thread, ctx: ctx}
-	defer s.reportProgress()()
-
-	dialCtx, cancel := context.WithTimeout(ctx, p.Dial)
-	defer cancel()
-	target, err := p.Open(dialCtx, Opening{Clock: p.Clock, Settle: s.settle, Spin: thread.spin})
-	if err != nil {
-		return Result{}, err
-	}
-	s.target = target
-
-	// What was left over from setting up is collected now rather than in the window.
-	runtime.GC()
-	s.begin()
-	s.send()
-	s.drain()
-	closeErr := s.close()
-	return s.result(), closeErr
-}
-
-// sender is the state of a run.
+// sender is the state of one thread of a run.
 type sender struct {
-	plan   Plan
+	plan   *Plan
+	run    *run
+	shard  int
+	source Source
 	thread *thread
 	target load.Target
 	tally  *load.Tally
@@ -161,8 +207,10 @@ type sender struct {
 	ok, late   int64
 	arrivals   int64 // fired and due in the window
 	undrained  int64
+	skipped    int64
 	most       int64 // in flight at once
 	cutShort   bool
+	totals     Totals
 
 	watch watch
 	seen  struct { // what the progress goroutine reads
@@ -171,12 +219,12 @@ type sender struct {
 	}
 }
 
-func (s *sender) begin() {
-	s.start = s.plan.Clock.Now().Add(startDelay)
+func (s *sender) begin(start clock.Instant) {
+	s.start = start
 	from := s.start.Add(s.plan.WarmUp)
 	s.end = from.Add(s.plan.Window)
-	s.tally = load.NewTally(s.plan.Classes, from, s.end)
-	s.watch = watch{from: from, to: s.end, last: s.start, checked: s.start}
+	s.tally = load.NewTallyIn(cmp.Or(s.plan.Span, load.BucketSpan), s.plan.Classes, from, s.end)
+	s.watch = watch{clock: s.plan.Clock, from: from, to: s.end, last: s.start, checked: s.start}
 	s.seen.start.Store(int64(s.start))
 	s.enter(WarmingUp)
 }
@@ -185,7 +233,7 @@ func (s *sender) enter(p Phase) { s.seen.phase.Store(int32(p)) }
 
 // due returns when the next request is due on the clock of the plan.
 func (s *sender) due() clock.Instant {
-	due := s.plan.Generator.Due()
+	due := s.source.Due()
 	if due == clock.Never {
 		return due
 	}
@@ -194,6 +242,11 @@ func (s *sender) due() clock.Instant {
 
 func (s *sender) pending() int64 { return s.fired - s.settled }
 
+// latest returns when a wait that begins now has to end.
+func (s *sender) latest(now clock.Instant) clock.Instant {
+	return now.Add(clock.On(s.plan.Clock, maxWait))
+}
+
 // send fires every request of warm-up and window, or as many as were due before the run was cut short.
 func (s *sender) send() {
 	hardStop := s.end.Add(s.plan.Drain)
@@ -201,7 +254,7 @@ func (s *sender) send() {
 		now := s.plan.Clock.Now()
 		s.turn(now)
 		if s.ctx.Err() != nil {
-			s.cut(now)
+			s.cut()
 			return
 		}
 		if now >= hardStop {
@@ -221,7 +274,7 @@ func (s *sender) send() {
 		if due == clock.Never {
 			due = s.end
 		}
-		s.target.Wait(min(due, now.Add(maxWait)))
+		s.target.Wait(min(due, s.latest(now)))
 	}
 }
 
@@ -229,15 +282,26 @@ func (s *sender) send() {
 func (s *sender) fireDue(now clock.Instant) (n int) {
 	for due := s.due(); due <= now && n < maxBatch; due = s.due() {
 		client, op := s.draw()
-		s.target.Issue(now, &s.rec, op, client)
 		n++
+		if s.plan.SkipLate > 0 && now.Sub(due) > s.plan.SkipLate {
+			s.skipped++
+			s.refuse(now)
+			continue
+		}
+		s.target.Issue(now, &s.rec, op, client)
 	}
 	return n
 }
 
+// refuse settles the request at hand as unsent.
+func (s *sender) refuse(now clock.Instant) {
+	load.Judge(&s.rec, load.Reply{At: now, Outcome: load.NotSent, Queued: -1, Service: -1}, 0)
+	s.settle(&s.rec)
+}
+
 // draw takes the next request from the generator into s.rec and puts it on the clock of the plan.
 func (s *sender) draw() (client uint32, op *workloads.Op) {
-	s.rec, client, op = s.plan.Generator.Fire()
+	s.rec, client, op = s.source.Fire()
 	s.rec.Intended += s.start
 	s.last = s.rec.Intended
 	s.fired++
@@ -247,15 +311,27 @@ func (s *sender) draw() (client uint32, op *workloads.Op) {
 	return client, op
 }
 
-// cut ends the window at the first instant whose request was not fired, so that every request due before has its fate.
-func (s *sender) cut(now clock.Instant) {
+// cut ends the window at the first instant whose request was not fired, by any sender, so that every request due before has its fate.
+func (s *sender) cut() {
 	s.cutShort = true
-	for s.due() == s.last { // arrivals of one instant belong together
+	wait := func() { s.target.Wait(s.plan.Clock.Now().Add(clock.On(s.plan.Clock, time.Millisecond))) }
+	last, ok := s.run.last.meet(s.last, wait)
+	now := s.plan.Clock.Now()
+	if !ok { // the window is over, only this sender was late
+		s.forfeit(now)
+		return
+	}
+	for s.due() <= last { // also: arrivals of one instant belong together
 		client, op := s.draw()
 		s.target.Issue(now, &s.rec, op, client)
 	}
 	s.target.Flush(now)
-	s.end = min(s.end, s.due())
+	next := s.due()
+	if _, closed := s.source.(*load.Closed); closed { // what would come next is not known
+		next = min(next, max(now, last+1))
+	}
+	first, _ := s.run.next.meet(-next, wait)
+	s.end = min(s.end, -first)
 	s.tally.Cut(s.end)
 	s.watch.to = s.tally.To
 }
@@ -264,8 +340,7 @@ func (s *sender) cut(now clock.Instant) {
 func (s *sender) forfeit(now clock.Instant) {
 	for s.due() != clock.Never {
 		s.draw()
-		load.Judge(&s.rec, load.Reply{At: now, Outcome: load.NotSent, Queued: -1, Service: -1}, 0)
-		s.settle(&s.rec)
+		s.refuse(now)
 	}
 }
 
@@ -273,16 +348,16 @@ func (s *sender) forfeit(now clock.Instant) {
 func (s *sender) drain() {
 	s.enter(Draining)
 	now := s.plan.Clock.Now()
-	deadline := s.end.Add(s.plan.Drain)
+	deadline := s.end.Add(s.plan.Drain + s.plan.overdue())
 	if s.cutShort {
-		deadline = now.Add(min(s.plan.Drain, cutDrain))
+		deadline = now.Add(min(s.plan.Drain, clock.On(s.plan.Clock, cutDrain)))
 	}
 	for s.pending() > 0 && now < deadline {
 		if s.ctx.Err() != nil && !s.cutShort { // the window is whole, its replies are not
 			s.cutShort = true
 			break
 		}
-		s.target.Wait(min(deadline, now.Add(maxWait)))
+		s.target.Wait(min(deadline, s.latest(now)))
 		now = s.plan.Clock.Now()
 		s.turn(now)
 	}
@@ -308,6 +383,11 @@ func (s *sender) settle(r *reqlog.Record) {
 		s.late++
 	}
 	s.tally.Add(r)
+	s.totals.add(r)
+	s.source.Settled(r, r.Done-s.start)
+	if s.plan.Record != nil {
+		s.plan.Record(s.shard, r)
+	}
 }
 
 // turn is called once a round with the time: it observes the sender and shows where the run stands.
@@ -321,41 +401,4 @@ func (s *sender) turn(now clock.Instant) {
 	if Phase(s.seen.phase.Load()) == WarmingUp && now >= s.tally.From {
 		s.enter(Measuring)
 	}
-}
-
-// progressInterval is how often Plan.Progress is called.
-const progressInterval = 200 * time.Millisecond
-
-// reportProgress calls Plan.Progress until the function it returns is called, which waits for the last call to end.
-func (s *sender) reportProgress() (stop func()) {
-	if s.plan.Progress == nil {
-		return func() {}
-	}
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		ticker := time.NewTicker(progressInterval)
-		defer ticker.Stop()
-		for {
-			s.plan.Progress(s.snapshot())
-			select {
-			case <-done:
-				return
-			case <-ticker.C:
-			}
-		}
-	})
-	return func() { close(done); wg.Wait() }
-}
-
-func (s *sender) snapshot() Snapshot {
-	snap := Snapshot{
-		Phase: Phase(s.seen.phase.Load()), Total: s.plan.WarmUp + s.plan.Window,
-		Fired: s.seen.fired.Load(), InFlight: s.seen.inFlight.Load(),
-		OK: s.seen.ok.Load(), Late: s.seen.late.Load(),
-	}
-	if snap.Phase > Dialling {
-		snap.Elapsed = max(s.plan.Clock.Now().Sub(clock.Instant(s.seen.start.Load())), 0)
-	}
-	return snap
 }

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"spillway/clock"
+	"spillway/control"
 	"spillway/internal/arrival"
 	"spillway/internal/dist"
 	"spillway/internal/load"
@@ -46,6 +47,7 @@ type model struct {
 	finish  func(sent clock.Instant) clock.Instant // when a request is answered; nil for sent plus service
 	issue   func(n int)                            // called before the n-th request is issued, to spend time
 	wait    func(now clock.Instant)                // called at each Wait
+	outcome load.Outcome                           // of every request
 	lose    int                                    // requests to forget, as a broken target might
 	issued  int
 	closed  bool
@@ -95,7 +97,7 @@ func (m *model) Wait(until clock.Instant) {
 			kept++
 			continue
 		}
-		m.answer(r, load.Reply{At: r.Done, Outcome: load.Answered})
+		m.answer(r, load.Reply{At: r.Done, Outcome: m.outcome, Reason: control.QueueFull})
 	}
 	m.pending = m.pending[:kept]
 }
@@ -403,6 +405,7 @@ func TestRunRefuses(t *testing.T) {
 	for want, change := range map[string]func(p *Plan){
 		"longer than 0":   func(p *Plan) { p.Window = 0 },
 		"not be negative": func(p *Plan) { p.WarmUp = -1 },
+		"are skipped":     func(p *Plan) { p.SkipLate = -1 },
 		"dial deadline":   func(p *Plan) { p.Dial = 0 },
 		"pace \"fast\"":   func(p *Plan) { p.Pace = "fast" },
 		"a plan needs":    func(p *Plan) { p.Generator = nil },

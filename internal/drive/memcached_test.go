@@ -23,7 +23,7 @@ import (
 )
 
 // startMemcached starts the distribution's memcached on a free port of the loopback interface and returns its address and process.
-func startMemcached(t *testing.T) (addr string, server *exec.Cmd) {
+func startMemcached(t testing.TB) (addr string, server *exec.Cmd) {
 	t.Helper()
 	path, err := exec.LookPath("memcached")
 	if err != nil {
@@ -136,7 +136,7 @@ func TestMemcachedAgrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := r.Tally.All()
-	if got, want := stat(t, addr, "cmd_get")-before, int64(p.Generator.Fired()); got != want || want != memcachedRate*11/10 {
+	if got, want := stat(t, addr, "cmd_get")-before, int64(p.Generator.(*load.Generator).Fired()); got != want || want != memcachedRate*11/10 {
 		t.Errorf("the server counts %d gets, %d were sent", got, want)
 	}
 	if r.Arrivals != memcachedRate || all.Fates[reqlog.OK] != memcachedRate || all.Hits != memcachedRate || all.Reads != memcachedRate {

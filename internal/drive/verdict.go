@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"spillway/clock"
 	"spillway/internal/load"
 	"spillway/internal/reqlog"
 	"spillway/internal/stats"
@@ -30,33 +31,77 @@ const (
 	WarnPreempted   = "preempted"         // the sender lost its core often
 	WarnGCPause     = "gc_pause"          // the garbage collector stopped the sender
 	WarnRealTime    = "real_time_dropped" // the sender hardly slept and gave up its real-time priority
+	WarnClockStep   = "clock_step"        // the calendar clock was set, or the computer was suspended
+	WarnClosedLoop  = "closed_loop"       // the load waited for the server: not to be compared with an open loop
+	WarnScale       = "scale_too_small"   // invalid: messages came too late for the model; see Result.SmallestScale
+	WarnModelLate   = "model_late"        // some messages came too late for the model, few enough to leave the numbers valid
 )
 
 const (
 	lagShare       = 0.10  // of the tightest SLO
 	unsentShare    = 0.01  // of arrivals
 	cpuShare       = 0.90  // of a core
-	gcShare        = 0.001 // of the window
-	preemptionRate = 1000  // a second
+	gcShare        = 0.001 // of the window on the wall clock
+	preemptionRate = 1000  // a second of the wall clock
+
+	// clockStep is more than a calendar clock that is being slewed drifts in a window.
+	clockStep = 50 * time.Millisecond
 )
 
-// result puts together what was measured and judges it.
-func (s *sender) result() Result {
-	r := Result{
-		Tally: s.tally, Arrivals: s.arrivals, Start: s.start,
-		CutShort: s.cutShort, Undrained: s.undrained,
-		InFlight: s.watch.inFlight(), MaxInFlight: s.most,
-		SenderCPU: s.watch.cpu(), Preemptions: s.watch.after.preemptions - s.watch.before.preemptions,
-		GCPauses: s.watch.gcPauses, GCPauseTotal: s.watch.gcPauseTotal,
-		RealTime: s.thread.realTime,
+// result puts together what the senders measured and judges it.
+func (r *run) result() Result {
+	first := r.senders[0]
+	all := Result{Tally: first.tally, Start: first.start, Senders: len(r.senders), RealTime: true}
+	dropped := false
+	for i, s := range r.senders {
+		if i > 0 {
+			// The windows are the same: the senders began at one instant and agreed on where they were cut.
+			if err := all.Tally.Merge(s.tally); err != nil {
+				panic("drive: " + err.Error())
+			}
+		}
+		all.add(s)
+		dropped = dropped || s.thread.dropped
 	}
+	switch g := first.source.(type) {
+	case interface {
+		Sequence() (requests, hash uint64)
+	}:
+		all.Sequence.Requests, all.Sequence.Hash = g.Sequence()
+	case *load.Closed:
+		all.Closed = true
+	}
+	if r.plan.computed() {
+		// The end of a request is computed, and noticed at some other time. A count of those in flight by what has been noticed would be
+		// of something else.
+		all.InFlight = float64(all.Tally.Busy) / float64(max(all.Tally.Window(), 1))
+	}
+	all.judgeScale(clock.Scale(r.plan.Clock))
+	all.judgeNumbers(r.plan.computed())
+	all.judgeSender(r.plan.Pace, dropped, first.watch.wall(all.Tally.Window()))
+	slices.Sort(all.Warnings)
+	return all
+}
+
+// add takes in what one sender saw. The process has one garbage collector and one calendar, which every sender sees alike.
+func (r *Result) add(s *sender) {
+	r.Arrivals += s.arrivals
+	r.CutShort = r.CutShort || s.cutShort
+	r.Undrained += s.undrained
+	r.Skipped += s.skipped
+	r.InFlight += s.watch.inFlight()
+	r.MaxInFlight += s.most
+	r.SenderCPU = max(r.SenderCPU, s.watch.cpu())
+	r.Preemptions += s.watch.after.preemptions - s.watch.before.preemptions
+	r.GCPauses, r.GCPauseTotal = max(r.GCPauses, s.watch.gcPauses), max(r.GCPauseTotal, s.watch.gcPauseTotal)
+	if step := s.watch.step(); step.Abs() > r.ClockStep.Abs() {
+		r.ClockStep = step
+	}
+	r.RealTime = r.RealTime && s.thread.realTime
+	r.Totals.merge(&s.totals)
 	if c, ok := s.target.(interface{ Counters() load.Counters }); ok {
-		r.Counters = c.Counters()
+		r.Counters.Add(c.Counters())
 	}
-	r.judgeNumbers()
-	r.judgeSender(s.plan.Pace, s.thread.dropped)
-	slices.Sort(r.Warnings)
-	return r
 }
 
 func (r *Result) warn(when bool, code string) {
@@ -73,12 +118,13 @@ func (r *Result) invalid(when bool, code string) {
 }
 
 // judgeNumbers holds the numbers against each other.
-func (r *Result) judgeNumbers() {
+func (r *Result) judgeNumbers(computed bool) {
 	all := r.Tally.All()
 	r.invalid(r.Tally.Check(r.Arrivals) != nil, WarnAccounting)
 	r.invalid(!stats.Little(r.InFlight, r.Tally.Busy, r.Tally.Window(), all.Sent()), WarnLittle)
 	slo := r.Tally.TightestSLO()
-	r.invalid(slo > 0 && float64(all.SendLag.Percentile(99)) > lagShare*float64(slo), WarnSendLag)
+	// On the model ground a late sender is part of the network, unless it is so late that judgeScale has something to say.
+	r.invalid(!computed && slo > 0 && float64(all.SendLag.Percentile(99)) > lagShare*float64(slo), WarnSendLag)
 	unsent := all.Fates[reqlog.Unsent]
 	if float64(unsent) > unsentShare*float64(r.Arrivals) {
 		r.invalid(true, WarnUnsent)
@@ -102,9 +148,24 @@ func drifts(all *load.ClassTally, window time.Duration) bool {
 	return false
 }
 
+// judgeScale says whether this computer kept up with the model.
+func (r *Result) judgeScale(scale int) {
+	c := &r.Counters
+	switch {
+	case c.Disturbed == 0:
+	case c.ScaleNeeded == scale:
+		r.warn(true, WarnModelLate)
+	default:
+		r.invalid(true, WarnScale)
+		if c.ScaleNeeded != load.NoScale {
+			r.SmallestScale = c.ScaleNeeded
+		}
+	}
+}
+
 // judgeSender says what was wrong with the sender and its connections.
-func (r *Result) judgeSender(p Pace, dropped bool) {
-	window := r.Tally.Window()
+// window is as the wall clock has it.
+func (r *Result) judgeSender(p Pace, dropped bool, window time.Duration) {
 	r.warn(r.Undrained > 0, WarnUndrained)
 	r.warn(r.Counters.Lost > 0, WarnReconnected)
 	r.warn(r.Counters.OutOfStep > 0, WarnOutOfStep)
@@ -115,4 +176,6 @@ func (r *Result) judgeSender(p Pace, dropped bool) {
 	r.warn(float64(r.Preemptions) > preemptionRate*window.Seconds(), WarnPreempted)
 	r.warn(float64(r.GCPauseTotal) > gcShare*float64(window), WarnGCPause)
 	r.warn(dropped, WarnRealTime)
+	r.warn(r.ClockStep.Abs() > clockStep, WarnClockStep)
+	r.warn(r.Closed, WarnClosedLoop)
 }

@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"spillway/internal/dist"
+	"spillway/internal/drive"
 	"spillway/internal/load"
 	"spillway/internal/reqlog"
 	"spillway/profiles"
@@ -33,9 +35,10 @@ const (
 	maxSearch      = 90 * time.Second
 	leastRate      = 1.0 // below it there is no point in looking
 	longestConfirm = 5 * time.Second
-	maxConfirms    = 4
-	giveWay        = 0.95 // what a rate that did not hold for longer is multiplied by
-	probesPerRate  = 2    // a probe that fails by the generator's own fault gets a second chance
+	gentleConfirms = 6
+	giveWay        = 0.95 // what a rate that did not hold for longer is multiplied by, the first times
+	giveMore       = 0.8  // and after gentleConfirms
+	probesPerRate  = 2    // a probe that fails by the generator's own fault gets a second chance, while the bracket is sought any
 	growthFactor   = 3.0  // mean latency of the second half over that of the first
 	growthShare    = 0.2  // of the SLO; growth below it is noise
 )
@@ -48,7 +51,12 @@ func probeWindow(slo time.Duration) (warmUp, window time.Duration) {
 
 // search finds the capacity. It returns what it found so far together with an error.
 func (e *experiment) search(ctx context.Context) (*report.Capacity, error) {
-	s := &searcher{experiment: e, found: &report.Capacity{}, began: e.now()}
+	prober, ok := e.runner.(Prober)
+	if !ok {
+		return nil, fmt.Errorf("the capacity of the ground %s is neither known nor can it be searched", e.config.Profile.On)
+	}
+	defer prober.EndSearch()
+	s := &searcher{experiment: e, prober: prober, found: &report.Capacity{}, began: e.now(), attempts: probesPerRate}
 	s.warmUp, s.window = probeWindow(loosestSLO(e.config.Profile))
 	e.what = "capacity search"
 	err := s.bracket(ctx)
@@ -59,6 +67,9 @@ func (e *experiment) search(ctx context.Context) (*report.Capacity, error) {
 		err = s.confirm(ctx)
 	}
 	s.found.RPS = s.found.Low
+	if s.ours {
+		s.remark("the rate that did not hold failed by the generator's own fault, so the server may be capable of more")
+	}
 	return s.found, err
 }
 
@@ -72,13 +83,32 @@ func loosestSLO(p *profiles.Profile) (slo time.Duration) {
 
 type searcher struct {
 	*experiment
+	prober         Prober
 	found          *report.Capacity
 	began          time.Time
 	warmUp, window time.Duration
+	attempts       int       // at a rate that fails by the generator's own fault
+	patient        bool      // whoever's fault it is: one failed probe far below the capacity would decide everything
+	held           []float64 // rates that held, in probes of any length
+	ours           bool      // High failed by the generator's own fault
+}
+
+// remark tells something about the search, now and in the results.
+func (s *searcher) remark(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.found.Remarks = append(s.found.Remarks, text)
+	s.note("capacity search: %s", text)
+}
+
+// atBound reports whether the search has taken its number of probes or its time.
+func (s *searcher) atBound() bool {
+	return len(s.found.Probes) >= maxProbes || s.now().Sub(s.began) > maxSearch
 }
 
 // bracket doubles (or halves) the rate until one holds and one does not.
 func (s *searcher) bracket(ctx context.Context) error {
+	s.patient = true
+	defer func() { s.patient = false }()
 	for rate := firstRate; s.found.Low == 0 || s.found.High == 0; {
 		if rate < leastRate {
 			return fmt.Errorf("capacity search: not even %g requests per second keep the SLO (%s); is it too tight for this machine? "+
@@ -102,8 +132,8 @@ func (s *searcher) bracket(ctx context.Context) error {
 // narrow halves the bracket until it is narrow. Running out of probes or time only makes the answer coarser.
 func (s *searcher) narrow(ctx context.Context) error {
 	for s.found.High/s.found.Low > narrowEnough {
-		if len(s.found.Probes) >= maxProbes || s.now().Sub(s.began) > maxSearch {
-			s.note("the capacity search ended at its bound of %d probes and %s; its bracket is wide", maxProbes, maxSearch)
+		if s.atBound() {
+			s.remark("it ended at its bound of %d probes and %s, so its bracket is wide", maxProbes, maxSearch)
 			return nil
 		}
 		rate := math.Sqrt(s.found.High * s.found.Low)
@@ -120,21 +150,42 @@ func (s *searcher) narrow(ctx context.Context) error {
 	return nil
 }
 
-// confirm probes the answer once more, for as long as a point of the profile takes, and gives way while it does not hold.
+// confirm probes the answer once more, for as long as a point of the profile takes, and gives way until a rate holds. A rate that was not
+// probed is never the answer: at the bound it is the highest that held in a short probe and in no longer one failed, and is not certain.
 func (s *searcher) confirm(ctx context.Context) error {
+	short := s.window
+	s.attempts = 1 // a rate that is a little lower serves as well as a second attempt
 	s.warmUp, s.window = max(s.warmUp, s.config.Profile.WarmUp), min(max(s.window, s.config.Profile.Window), longestConfirm)
-	for range maxConfirms {
-		if s.now().Sub(s.began) > maxSearch {
-			break
-		}
-		holds, err := s.probe(ctx, s.found.Low)
-		if err != nil || s.out.CutShort || holds {
+	rate := s.found.Low
+	for n := 1; n == 1 || !s.atBound() && rate >= leastRate; n++ {
+		holds, err := s.probe(ctx, rate)
+		if err != nil || s.out.CutShort {
 			return err
 		}
-		s.found.High = s.found.Low
-		s.found.Low *= giveWay
+		if holds {
+			s.found.Low = rate
+			return nil
+		}
+		s.found.High = rate
+		if n < gentleConfirms {
+			rate *= giveWay
+		} else {
+			rate *= giveMore
+		}
 	}
-	s.note("the capacity is not certain: what held for %s at first did not hold for longer", s.window)
+	s.found.Low = 0
+	for _, rate := range s.held {
+		if rate < s.found.High {
+			s.found.Low = max(s.found.Low, rate)
+		}
+	}
+	if s.found.Low == 0 {
+		return fmt.Errorf("capacity search: no rate was found that holds for %s, down to %.0f requests per second (%s); "+
+			"load.rates gives rates without a search", s.window, s.found.High, s.lastWhy())
+	}
+	s.found.Uncertain = true
+	s.remark("not certain: nothing was seen to hold for %s within %d probes and %s; %.0f requests per second held for %s",
+		s.window, maxProbes, maxSearch, s.found.Low, short)
 	return nil
 }
 
@@ -160,7 +211,7 @@ func (s *searcher) probe(ctx context.Context, rate float64) (holds bool, err err
 			Controller: profiles.Controller{Name: "none"}, Rate: rate, Repeat: 1, Seed: dist.Mix(s.config.Profile.Seed + uint64(len(s.found.Probes))),
 			observe: func(string) {},
 		}
-		r, err := s.runner.Probe(ctx, p, s.warmUp, s.window)
+		r, err := s.prober.Probe(ctx, p, s.warmUp, s.window)
 		if ctx.Err() != nil {
 			s.out.CutShort = true
 			return false, nil
@@ -175,24 +226,37 @@ func (s *searcher) probe(ctx context.Context, rate float64) (holds bool, err err
 			probe.GoodputRPS = float64(all.Fates[reqlog.OK]) / seconds
 		}
 		s.found.Probes = append(s.found.Probes, probe)
-		if !ours || attempt >= probesPerRate {
-			return probe.Holds, nil
+		if r.Died {
+			s.remark("the server died at %.0f requests per second: %s", rate, r.death())
+		}
+		if probe.Holds {
+			s.held = append(s.held, rate)
+			return true, nil
+		}
+		if !ours && !s.patient || attempt >= s.attempts {
+			s.ours = ours
+			return false, nil
 		}
 	}
 }
 
-// fails says why a rate does not hold, empty when it does. ours is true when the generator is to blame rather than the server.
+// fails says why a rate does not hold, empty when it does. ours is true when the generator is to blame rather than the server: what it did
+// to the load shows in the latencies too, so its own faults come first.
 func fails(r *Result) (why string, ours bool) {
 	t := r.Load.Tally
 	all := t.All()
 	n := all.Arrivals()
 	switch {
 	case r.Died:
-		return "the server died: " + r.LastWord, false
+		return "the server died: " + r.death(), false
 	case n == 0:
 		return "no request was due in the window", true
+	case len(r.Load.Invalid) > 0 && !backlogged(r):
+		return "the probe is not valid: " + strings.Join(r.Load.Invalid, ", "), true
 	case all.Shed() > 0:
 		return fmt.Sprintf("%d of %d requests were shed", all.Shed(), n), false
+	case len(r.Load.Invalid) > 0:
+		return fmt.Sprintf("%d of %d requests found their connections full of unanswered ones", all.Fates[reqlog.Unsent], n), false
 	case all.Completed()+all.Fates[reqlog.Unsent] < n:
 		return fmt.Sprintf("%d of %d requests were not answered", n-all.Completed(), n), false
 	}
@@ -206,10 +270,13 @@ func fails(r *Result) (why string, ours bool) {
 		return fmt.Sprintf("latency grows: %s on average in the first half of the window, %s in the second",
 			first.Round(time.Microsecond), second.Round(time.Microsecond)), false
 	}
-	for _, code := range r.Load.Invalid {
-		return "the probe is not valid: " + code, true
-	}
 	return "", false
+}
+
+// backlogged reports whether requests were not sent because the server had left so many unanswered that its connections were full, and
+// nothing else is the generator's fault.
+func backlogged(r *Result) bool {
+	return len(r.Load.Invalid) == 1 && r.Load.Invalid[0] == drive.WarnUnsent && r.Load.Counters.WindowFull > 0
 }
 
 // growth compares the mean latency of the halves of the window.

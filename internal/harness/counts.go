@@ -50,8 +50,13 @@ func serverCounts(ctx context.Context, url string) Counts {
 // compare holds the server's counts against ours and says where they differ. What was answered must have been executed; what failed
 // or timed out may have been; what was shed must not.
 func (t *Totals) compare(before, after Counts) (difference string) {
-	for kind := range t {
-		f := &t[kind]
+	merged := *t // servers count the keys of a read of several among all others
+	for fate, n := range t[workloads.MultiGet] {
+		merged[workloads.Get][fate] += n
+	}
+	merged[workloads.MultiGet] = [reqlog.NumFates]int64{}
+	for kind := range merged {
+		f := &merged[kind]
 		least := f[reqlog.OK] + f[reqlog.Late]
 		most := least + f[reqlog.TimedOut] + f[reqlog.Failed]
 		executed := after.Executed[kind] - before.Executed[kind]

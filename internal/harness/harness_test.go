@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,6 +58,7 @@ type fake struct {
 	latency func(rate float64, at time.Duration) time.Duration // of a request due at that time of the window
 	at      int                                                // the run, from 1, that is special
 	special func(r *Result) error
+	each    func(rate float64, r *Result) // of every probe; may be nil
 }
 
 func (f *fake) Run(ctx context.Context, p Point) (Result, error) {
@@ -73,12 +75,17 @@ func (f *fake) Run(ctx context.Context, p Point) (Result, error) {
 func (f *fake) Probe(ctx context.Context, p Point, warmUp, window time.Duration) (Result, error) {
 	f.probes = append(f.probes, p.Rate)
 	r := f.result(p.Rate, window)
+	if f.each != nil {
+		f.each(p.Rate, &r)
+	}
 	if f.at == len(f.probes) && f.special != nil {
 		err := f.special(&r)
 		return r, err
 	}
 	return r, nil
 }
+
+func (f *fake) EndSearch() {}
 
 func (f *fake) Close() error { f.closed++; return nil }
 
@@ -95,7 +102,7 @@ func (f *fake) result(rate float64, window time.Duration) Result {
 		at := clock.Instant(float64(i) / float64(n) * float64(window))
 		class := i % len(classes)
 		kind := workloads.Kind(class)
-		rec := reqlog.Record{Intended: at, Sent: at, Class: uint16(class), Kind: uint8(kind), Queued: -1, Service: -1}
+		rec := reqlog.Record{Intended: at, Sent: at, Class: uint16(class), Kind: uint8(kind), Keys: 1, Queued: -1, Service: -1}
 		load.Judge(&rec, load.Reply{At: at.Add(f.latency(rate, time.Duration(at))), Hit: true, Queued: -1, Service: -1}, classes[class].SLO)
 		tally.Add(&rec)
 		r.Totals[kind][rec.Fate]++
@@ -168,7 +175,7 @@ func TestPointsRunShuffledAndStandInOrder(t *testing.T) {
 		if rows[i].Class != "a" || rows[i+1].Class != "b" || rows[i+2].Class != report.AllClasses {
 			t.Errorf("classes of %s: %s, %s, %s", stand[len(stand)-1], rows[i].Class, rows[i+1].Class, rows[i+2].Class)
 		}
-		if rows[i].Seed != 5+uint64(rows[i].Repeat)-1 {
+		if rows[i].Seed != seedOf(5, rows[i].Repeat) {
 			t.Errorf("repeat %d has the seed %d", rows[i].Repeat, rows[i].Seed)
 		}
 	}
@@ -234,6 +241,20 @@ func TestFolderThatIsNotEmptyIsWrongUsage(t *testing.T) {
 	_, err := (&experiment{config: e.config, runner: f, now: e.now}).run(t.Context())
 	if !errors.Is(err, ErrUsage) || len(f.ran) != 12 {
 		t.Errorf("error %v after %d points; want ErrUsage before any other was measured", err, len(f.ran))
+	}
+}
+
+// TestNothingMeasuredLeavesNoFolder: the same command must work once its error is put right.
+func TestNothingMeasuredLeavesNoFolder(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("connection refused")
+	f := &fake{profile: profile(t), latency: quick, at: 1, special: func(r *Result) error { r.Load.Tally = nil; return boom }}
+	e := newExperiment(t, f)
+	if _, err := e.run(t.Context()); !errors.Is(err, boom) {
+		t.Fatalf("error %v", err)
+	}
+	if _, err := os.Stat(e.config.Out); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder: %v", err)
 	}
 }
 
@@ -356,13 +377,26 @@ func TestFails(t *testing.T) {
 		{"growth", "latency grows", func(r *Result) {
 			*r = (&fake{profile: f.profile, latency: func(_ float64, at time.Duration) time.Duration { return at / 110 }}).result(1000, time.Second)
 		}},
+		{"late by the generator", "the probe is not valid: send_lag", func(r *Result) {
+			*r = (&fake{profile: f.profile, latency: func(float64, time.Duration) time.Duration { return time.Second }}).result(1000, time.Second)
+			r.Load.Invalid = []string{drive.WarnSendLag}
+		}},
+		{"backlogged", "20 of 1000 requests found their connections full", func(r *Result) {
+			r.Load.Tally.Classes[1].Fates[reqlog.Unsent] += 20
+			r.Load.Tally.Classes[1].Fates[reqlog.OK] -= 20
+			r.Load.Invalid, r.Load.Counters.WindowFull = []string{drive.WarnUnsent}, 20
+		}},
 		{"invalid", "the probe is not valid: little", func(r *Result) { r.Load.Invalid = []string{drive.WarnLittle} }},
 		{"empty", "no request was due", func(r *Result) { r.Load.Tally = load.NewTally([]load.Class{{Name: "a"}}, 0, 1) }},
 	}
 	for _, tt := range tests {
 		r := f.result(1000, time.Second)
 		tt.change(&r)
-		if why, _ := fails(&r); !strings.HasPrefix(why, tt.want) || tt.want == "" && why != "" {
+		why, ours := fails(&r)
+		if byGenerator := strings.Contains(tt.want, "not valid") || tt.name == "empty"; ours != byGenerator {
+			t.Errorf("%s: the generator's fault: %v", tt.name, ours)
+		}
+		if !strings.HasPrefix(why, tt.want) || tt.want == "" && why != "" {
 			t.Errorf("%s: %q, want %q", tt.name, why, tt.want)
 		}
 	}
@@ -374,21 +408,26 @@ func TestRefuse(t *testing.T) {
 		t.Fatalf("a profile that can be run is refused: %v", err)
 	}
 	tests := []struct{ old, new, want string }{
-		{"name: fake", "name: fake\non: sim", "on: sim"},
-		{"name: fake", "name: fake\non: model", "on: model"},
 		{"kind: memcached", "kind: rocksdb", "server.kind: rocksdb"},
 		{"kind: memcached", "kind: memcached, replicas: 2", "server.replicas"},
 		{"name: fake", "name: fake\nretry: {to: other, budget: 0.1}", "retry"},
 		{"rates: [100, 200]", "phases: [{for: 1s, rate: 1k}]", "load.phases"},
 		{"name: fake", "name: fake\nclaims: [{text: x, metric: goodput_rps, controller: codel}]", "claims"},
 		{"slo: 10ms", "slo: {p50: 1ms, p90: 2ms}", "slo of class a"},
-		{"{name: codel}", "{name: codel, settings: {targt: 5ms}}", `unknown setting "targt"`},
-		{"{name: codel}", "{name: codle}", `unknown controller "codle"; did you mean "codel"?`},
+		{"{name: codel}", "{name: codel, settings: {targt: 5ms}}", `9:54: controllers: codel: controller codel: unknown setting "targt"`},
+		{"{name: codel}", "{name: codel, settings: {interval: 5, target: 5ms}}", `9:54: controllers: codel: `},
+		{"{name: codel}", "{name: codle}", `9:30: controllers: codle: unknown controller "codle"; did you mean "codel"?`},
+		{"kind: memcached", "kind: memcached, settings: {slots: many}", `2:38: server.settings.slots: "many" is not a whole number`},
+		{"kind: memcached", "kind: memcached, settings: {slots: -5}", `2:38: server.settings.slots: "-5"`},
+		{"kind: memcached", "kind: memcached, settings: {reply: foo}", `2:38: server.settings.reply: "foo": it is full or header`},
+		{"kind: memcached", "kind: memcached, settings: {memory: 1kB}", `2:38: server.settings.memory: "1kB" is not between`},
+		{"kind: memcached", "kind: memcached, settings: {max_item: 100MiB}", `2:38: server.settings: the largest item`},
+		{"kind: memcached", "kind: memcached, settings: {deadline: 5}", `2:38: server.settings.deadline: duration "5" has no unit`},
 		{"kind: memcached", "kind: external, settings: {target: 'memcached://x:1'}", "write [{name: none}]"},
 	}
 	for _, tt := range tests {
 		err := refuse(profile(t, tt.old, tt.new))
-		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "fake.yaml: ") {
+		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "fake.yaml:") {
 			t.Errorf("%s: error %v, want it to have %q", tt.new, err, tt.want)
 		}
 	}
@@ -405,7 +444,7 @@ func TestServerFlags(t *testing.T) {
 		t.Errorf("flags (-want +got):\n%s%v", diff, err)
 	}
 	_, err = serverFlags(profile(t, "kind: memcached", "kind: memcached, settings: {replay: header}"))
-	if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), `no setting "replay"; did you mean "reply"?`) {
+	if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), `fake.yaml:2:38: server.settings: memcached has no setting "replay"; did you mean "reply"?`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -451,7 +490,8 @@ func TestDriversWarningsAreExplained(t *testing.T) {
 	for _, code := range []string{
 		drive.WarnAccounting, drive.WarnLittle, drive.WarnSendLag, drive.WarnUnsent, drive.WarnCutShort, drive.WarnNoArrivals, drive.WarnDrift,
 		drive.WarnOverflow, drive.WarnUndrained, drive.WarnReconnected, drive.WarnOutOfStep, drive.WarnWindowFull, drive.WarnSocketFull,
-		drive.WarnSenderCPU, drive.WarnPreempted, drive.WarnGCPause, drive.WarnRealTime,
+		drive.WarnSenderCPU, drive.WarnPreempted, drive.WarnGCPause, drive.WarnRealTime, drive.WarnScale, drive.WarnModelLate,
+		drive.WarnClockStep, drive.WarnClosedLoop, warnSlotsUnlimited,
 	} {
 		if sentence, _ := report.Explain(code); sentence == "" {
 			t.Errorf("the warning %q is not explained", code)
@@ -538,6 +578,9 @@ func TestAdHocProfile(t *testing.T) {
 	for field, change := range map[string]func(*AdHoc){
 		"http":         func(a *AdHoc) { a.Target = "http://localhost/" },
 		"host:port":    func(a *AdHoc) { a.Target = "localhost:11211" },
+		"11211":        func(a *AdHoc) { a.Target = "memcached://127.0.0.1" }, // which an example in the message has
+		"a port is":    func(a *AdHoc) { a.Target = "memcached://127.0.0.1:99999" },
+		"a port is 1":  func(a *AdHoc) { a.Target = "memcached://127.0.0.1:1,h:0" },
 		"--rate":       func(a *AdHoc) { a.Rate = "fast" },
 		"arrivals":     func(a *AdHoc) { a.Arrivals = "poison" },
 		"preset":       func(a *AdHoc) { a.Classes = "bimodal" },
@@ -547,7 +590,7 @@ func TestAdHocProfile(t *testing.T) {
 	} {
 		wrong := a
 		change(&wrong)
-		if _, err := wrong.Profile(); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), field) {
+		if _, err := wrong.Profile(); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), field) || strings.HasPrefix(err.Error(), "drive") {
 			t.Errorf("error %v, want wrong usage that has %q", err, field)
 		}
 	}

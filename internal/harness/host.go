@@ -6,13 +6,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"spillway/clock"
-	"spillway/internal/arrival"
 	"spillway/internal/drive"
 	"spillway/internal/load"
 	"spillway/internal/reqlog"
@@ -38,13 +39,22 @@ type Result struct {
 	After    Counts    // and after the drain
 	Stored   int64     // items preloaded
 	CPU      report.Value
+	MemBW    report.Value // bytes per second over the window
 	Samples  []report.Sample
 	Server   report.Server
 	Died     bool   // the server ended during the point
+	Ended    string // how, when it died
 	LastWord string // what it last wrote to its standard error, when it died
 
-	Profile *profiles.Profile
-	NoReads bool // misses are to be expected: nothing was preloaded
+	MemBWSource string
+	Optimum     []float64     // requests per second by class that could be served at best; nil when that is not known
+	Ceiling     []float64     // likewise by a controller that must admit all classes alike
+	Wall        time.Duration // what a modelled point took on the wall clock
+	Events      int64         // of a simulation
+
+	Profile  *profiles.Profile
+	Modelled bool // the machine is: what a server counts and when it began say nothing of this computer
+	NoReads  bool // misses are to be expected: nothing was preloaded
 }
 
 // Totals counts every request of a run by kind and fate.
@@ -58,18 +68,27 @@ type host struct {
 	flags   []string // for refserver, from server.settings
 	procs   int      // GOMAXPROCS of refserver
 	probed  *server  // of Probe
+	url     string   // of an external server, its names resolved; empty until it was asked
+
+	modelled *modelled // nil unless the server's machine is modelled
+	scale    int       // of time then; 0 otherwise
 }
 
 func newHost(c *Config) (*host, error) {
 	h := &host{profile: c.Profile, config: c}
+	if !c.NoPreload {
+		if err := refusePreload(c.Profile); err != nil {
+			return nil, err
+		}
+	}
 	if c.Profile.Server.Kind == "external" {
 		for k := range c.Profile.Server.Settings {
 			if k != "target" {
-				return nil, usage("%s: server.settings: external has no setting %q; it takes target", c.Profile.File(), k)
+				return nil, mistake(c.Profile, "server.settings."+k, "server.settings: external has no setting %q; it takes target", k)
 			}
 		}
-		if addr := c.Profile.Server.Settings["target"]; !strings.HasPrefix(addr, "memcached://") {
-			return nil, usage("%s: server.settings.target is %q; write memcached://host:port or memcached:///path.sock", c.Profile.File(), addr)
+		if err := refuseTarget(c.Profile.Server.Settings["target"]); err != nil {
+			return nil, mistake(c.Profile, "server.settings.target", "server.settings: %w", err)
 		}
 		return h, nil
 	}
@@ -119,7 +138,7 @@ func (h *host) Run(ctx context.Context, p Point) (Result, error) {
 	return h.measure(ctx, s, &p, spans{h.profile.WarmUp, h.profile.Window, h.profile.Drain})
 }
 
-// Probe implements Runner. The server is started and filled by the first probe, and anew if it died.
+// Probe implements Prober. The server is started and filled by the first probe, and anew if it died.
 func (h *host) Probe(ctx context.Context, p Point, warmUp, window time.Duration) (Result, error) {
 	if h.probed == nil || h.probed.process != nil && h.probed.process.died() {
 		s, err := h.start(ctx, &profiles.Controller{Name: "none"}, p.observe)
@@ -128,26 +147,29 @@ func (h *host) Probe(ctx context.Context, p Point, warmUp, window time.Duration)
 		}
 		h.probed = s
 	}
+	p.steady = true
 	// What one probe left in the server's queue would slow the next, so it is waited for, which takes no longer than it takes.
 	return h.measure(ctx, h.probed, &p, spans{warmUp, window, max(h.profile.Drain, 2*(warmUp+window))})
 }
 
-// Close implements Runner.
-func (h *host) Close() error {
+// EndSearch implements Prober.
+func (h *host) EndSearch() {
 	if h.probed != nil {
 		h.probed.stop()
 		h.probed = nil
 	}
-	return nil
 }
+
+// Close implements Runner. Each point has stopped its own server.
+func (h *host) Close() error { return nil }
 
 // start brings up a server that holds what the workload reads.
 func (h *host) start(ctx context.Context, c *profiles.Controller, observe func(string)) (*server, error) {
-	s := &server{url: h.profile.Server.Settings["target"], facts: report.Server{Kind: h.profile.Server.Kind}}
+	s := &server{facts: report.Server{Kind: h.profile.Server.Kind}}
 	if h.binary != "" {
 		observe("server")
 		args := append([]string{h.profile.Server.Kind, "--listen", "127.0.0.1:0"}, h.flags...)
-		s.facts.Argv = append([]string{serverName}, args...)
+		s.facts.Argv = append([]string{serverName}, withoutFolders(args)...)
 		s.facts.GOMAXPROCS = h.procs
 		args = append(args, "--control", c.Name)
 		for _, setting := range settingList(c.Settings) {
@@ -159,6 +181,16 @@ func (h *host) start(ctx context.Context, c *profiles.Controller, observe func(s
 			return nil, err
 		}
 		s.url = "memcached://" + s.process.addr
+	} else {
+		if h.url == "" {
+			within, cancel := context.WithTimeout(ctx, dialDeadline)
+			defer cancel()
+			var err error
+			if h.url, err = target.Resolve(within, h.profile.Server.Settings["target"]); err != nil {
+				return nil, err
+			}
+		}
+		s.url = h.url
 	}
 	s.facts.Target = h.profile.Server.Settings["target"]
 	if err := h.fill(ctx, s, observe); err != nil {
@@ -166,6 +198,25 @@ func (h *host) start(ctx context.Context, c *profiles.Controller, observe func(s
 		return nil, err
 	}
 	return s, nil
+}
+
+// sensedCores returns how many cores the server's core-time is a share of: those that it may use, or those of its modelled machine.
+func (h *host) sensedCores() cores {
+	if h.modelled != nil {
+		return cores{n: h.modelled.spec.Cores, modelled: true}
+	}
+	return cores{n: h.procs}
+}
+
+// withoutFolders returns arguments as a manifest has them: results are passed on to others, to whom our folders mean nothing.
+func withoutFolders(args []string) []string {
+	list := slices.Clone(args)
+	for i := range list {
+		if filepath.IsAbs(list[i]) {
+			list[i] = filepath.Base(list[i])
+		}
+	}
+	return list
 }
 
 // fill proves that a memcached server answers and stores what the workload reads.
@@ -176,17 +227,18 @@ func (h *host) fill(ctx context.Context, s *server, observe func(string)) error 
 	if s.facts.Version, err = target.Probe(probe, s.url); err != nil {
 		return h.explain(s, err)
 	}
-	if h.config.NoPreload {
-		return nil
-	}
-	observe("preload")
-	kv, err := h.workload()
+	asked, err := h.workload()
 	if err != nil {
 		return err
 	}
+	reads, ok := asked.(workloads.Preloader)
+	if !ok || h.config.NoPreload {
+		return nil
+	}
+	observe("preload")
 	within, cancel := context.WithTimeout(ctx, preloadDeadline)
 	defer cancel()
-	stored, err := target.Preload(within, s.url, kv, nil)
+	stored, err := target.Preload(within, s.url, reads, nil)
 	if err != nil {
 		return h.explain(s, fmt.Errorf("preload: %w", err))
 	}
@@ -202,7 +254,14 @@ func (h *host) explain(s *server, err error) error {
 	return err
 }
 
-func (h *host) workload() (*workloads.KV, error) {
+func (h *host) workload() (workloads.Workload, error) {
+	if h.profile.Workload.Kind == "synthetic" {
+		work, err := h.profile.Workload.Synthetic()
+		if err != nil {
+			return nil, err
+		}
+		return workloads.NewSynthetic(work.Classes)
+	}
 	classes, err := h.profile.Workload.KVClasses()
 	if err != nil {
 		return nil, err
@@ -216,70 +275,63 @@ type spans struct{ warmUp, window, drain time.Duration }
 // measure puts one load on a server that runs.
 func (h *host) measure(ctx context.Context, s *server, p *Point, t spans) (Result, error) {
 	r := Result{Profile: h.profile, Server: s.facts, Stored: s.stored, NoReads: h.config.NoPreload}
-	plan, err := h.plan(s, p, t, &r.Totals)
+	timing, err := newTiming(h.scale)
 	if err != nil {
 		return r, err
+	}
+	plan, err := h.plan(s, p, t, timing.Clock)
+	if err != nil {
+		return r, err
+	}
+	end := func(*drive.Result, report.PointOfRequests) {}
+	if h.config.recording != nil && !p.steady {
+		plan.Record, end = h.config.recording.begin(1 + len(plan.More))
 	}
 	// Counting and watching must outlive an interruption: it is then that we want to know what happened.
 	lasting := context.WithoutCancel(ctx)
 	r.Before = serverCounts(lasting, s.url)
-	watch := startWatch(lasting, s, plan.Clock)
+	watch := startWatch(lasting, s, plan.Clock, h.sensedCores())
 	r.Load, err = drive.Run(ctx, plan)
+	end(&r.Load, p.ofRequests(h.profile))
+	r.Totals = Totals(r.Load.Totals.Keys)
 	watch.stop()
 	if r.Load.Tally == nil {
 		return r, h.explain(s, err)
 	}
 	r.Died = s.process != nil && s.process.died()
 	if r.Died {
-		r.LastWord = strings.TrimSpace(s.process.words())
+		r.Ended, r.LastWord = s.process.ended().Error(), strings.TrimPrefix(s.process.words(), ": ")
 		err = nil // closing connections to a dead server fails, which is no news
 	} else {
 		r.After = serverCounts(lasting, s.url)
 	}
-	r.Began = plan.Clock.(*clock.Real).Began().Add(time.Duration(r.Load.Tally.From))
-	r.CPU, r.Samples = watch.within(r.Load.Tally.From, r.Load.Tally.To, h.procs)
+	r.Began = timing.calendar(r.Load.Tally.From)
+	r.CPU, r.Samples = watch.within(r.Load.Tally.From, r.Load.Tally.To)
+	if h.modelled != nil {
+		r.MemBW, r.MemBWSource = watch.bandwidth(r.Load.Tally.From, r.Load.Tally.To)
+	}
 	r.Samples = append(tallySamples(r.Load.Tally), r.Samples...)
 	return r, err
 }
 
-func (h *host) plan(s *server, p *Point, t spans, totals *Totals) (drive.Plan, error) {
+func (h *host) plan(s *server, p *Point, t spans, now clock.Clock) (drive.Plan, error) {
 	w := &h.profile.Workload
-	kv, err := h.workload()
+	sources, err := h.sources(p, t)
 	if err != nil {
 		return drive.Plan{}, err
 	}
-	arrivals, err := arrival.New(w.Arrivals, p.Rate, 0)
+	skip, err := w.SkipLate()
 	if err != nil {
 		return drive.Plan{}, err
 	}
-	generator, err := load.NewGenerator(load.Config{
-		Seed: p.Seed, Clients: w.Connections, Workload: kv, Arrivals: arrivals, End: clock.Instant(t.warmUp + t.window),
-	})
-	if err != nil {
-		return drive.Plan{}, err
-	}
-	var classes []load.Class
-	var slos []time.Duration
-	for i := range w.Classes {
-		classes = append(classes, load.Class{Name: w.Classes[i].Name, SLO: w.Classes[i].SLO.Limit})
-		slos = append(slos, w.Classes[i].SLO.Limit)
-	}
-	open := func(ctx context.Context, o drive.Opening) (load.Target, error) {
-		conns, err := target.Memcached(ctx, target.Config{
-			Addr: s.url, Conns: w.Connections, Clock: o.Clock, Timeout: h.profile.Timeout, SLOs: slos, Spin: o.Spin, Timings: true,
-			Settle: func(r *reqlog.Record) {
-				totals[r.Kind][r.Fate]++
-				o.Settle(r)
-			},
-		})
-		if err != nil {
-			return nil, err // not conns: a nil *MemcachedTarget in an interface is no nil
-		}
-		return conns, nil
+	var model *target.Model
+	span := load.BucketSpan
+	if h.modelled != nil {
+		model, span = &target.Model{Network: h.modelled.spec.Network}, period(t.window, spansPerWindow)
 	}
 	return drive.Plan{
-		Generator: generator, Classes: classes, Open: open, Clock: clock.NewReal(), Dial: dialDeadline,
-		WarmUp: t.warmUp, Window: t.window, Drain: t.drain, Pace: drive.Pace(h.config.Pace), Progress: phases(p.observe),
+		Generator: sources[0], More: sources[1:], Classes: loadClasses(h.profile), Open: h.opener(s.url, model), Clock: now, Dial: dialDeadline,
+		WarmUp: t.warmUp, Window: t.window, Drain: t.drain, Span: span, Pace: drive.Pace(h.config.Pace), SkipLate: skip, Progress: phases(p.observe),
 	}, nil
 }
 

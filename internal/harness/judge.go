@@ -21,6 +21,8 @@ const (
 	warnServerDied  = "server_died"
 	warnUncounted   = "uncounted" // the server's counts are not known
 	warnMisses      = "misses"
+
+	warnSlotsUnlimited = "slots_unlimited" // the controller acts on a queue that nothing waits in
 )
 
 // verdict collects what is to be said of a point.
@@ -54,22 +56,58 @@ func judge(p *Point, r *Result) *report.Point {
 
 	base := p.row()
 	base.Profile, base.Ground = r.Profile.Name, r.Profile.On
-	base.CPURatio = r.CPU
+	base.CPURatio, base.MemBWBytesPerS, base.MemBWSource = r.CPU, r.MemBW, r.MemBWSource
+	base.CreditsMean, base.MemSemMean = meanOf(r.Samples, "credits"), meanOf(r.Samples, "memsem")
 	base.Valid, base.Warnings = v.valid, v.warnings
 	out := &report.Point{Start: r.Began, Window: r.Load.Tally.Window(), Samples: r.Samples}
 	for i := range r.Load.Tally.Classes {
 		c := &r.Load.Tally.Classes[i]
-		out.Rows = append(out.Rows, classRow(*base, c, r.Load.Tally.Window()))
+		row := classRow(*base, c, r.Load.Tally.Window())
+		if r.Optimum != nil {
+			row.OptimumRPS, row.CeilingRPS = report.Known(r.Optimum[i]), report.Known(r.Ceiling[i])
+		}
+		out.Rows = append(out.Rows, row)
 		out.Latencies = append(out.Latencies, c.Latency)
 	}
-	out.Rows = append(out.Rows, classRow(*base, &all, r.Load.Tally.Window()))
+	pooled := classRow(*base, &all, r.Load.Tally.Window())
+	if r.Optimum != nil {
+		pooled.OptimumRPS, pooled.CeilingRPS = report.Known(total(r.Optimum)), report.Known(total(r.Ceiling))
+	}
+	out.Rows = append(out.Rows, pooled)
 	out.Latencies = append(out.Latencies, all.Latency)
 	out.Facts = report.PointFacts{
 		Controller: base.Controller, Settings: p.Controller.Settings, Load: base.Load(), Repeat: p.Repeat, Seed: p.Seed,
-		Started: r.Began.UTC(), WindowS: r.Load.Tally.Window().Seconds(), RealTime: r.Load.RealTime, Preloaded: r.Stored,
+		WindowS: r.Load.Tally.Window().Seconds(), RealTime: r.Load.RealTime, Preloaded: r.Stored,
 		SenderCPU: r.Load.SenderCPU, Notes: v.notes, LastWords: r.LastWord,
+		WallS: r.Wall.Seconds(), Events: r.Events, SmallestScale: r.Load.SmallestScale,
+	}
+	describe(&out.Facts, r, &all)
+	if r.Profile.On != groundSim {
+		out.Facts.Started = r.Began.UTC()
 	}
 	return out
+}
+
+// meanOf returns the mean of the samples of a name over the window.
+func meanOf(samples []report.Sample, name string) report.Value {
+	sum, n := 0.0, 0
+	for i := range samples {
+		if v, ok := samples[i].Value.Get(); ok && samples[i].Name == name {
+			sum += v
+			n++
+		}
+	}
+	if n == 0 {
+		return report.Value{}
+	}
+	return report.Known(sum / float64(n))
+}
+
+func total(list []float64) (sum float64) {
+	for _, v := range list {
+		sum += v
+	}
+	return sum
 }
 
 // explainDrive gives the numbers behind the warnings of the driver.
@@ -88,6 +126,8 @@ func (v *verdict) explainDrive(r *Result, all *load.ClassTally) {
 		drive.WarnSenderCPU:   fmt.Sprintf("%.0f %% of a core", 100*l.SenderCPU),
 		drive.WarnPreempted:   fmt.Sprintf("%d times", l.Preemptions),
 		drive.WarnGCPause:     fmt.Sprintf("%d pauses, %s together", l.GCPauses, l.GCPauseTotal.Round(time.Microsecond)),
+		drive.WarnScale:       scaleNote(l),
+		drive.WarnModelLate:   fmt.Sprintf("%d requests, by up to %s of modelled time", l.Counters.Disturbed, l.Counters.LateMax),
 		drive.WarnCutShort:    fmt.Sprintf("after %s of the window", l.Tally.Window().Round(time.Millisecond)),
 	}
 	if err := l.Tally.Check(l.Arrivals); err != nil {
@@ -103,11 +143,28 @@ func (v *verdict) explainDrive(r *Result, all *load.ClassTally) {
 	}
 }
 
+// scaleNote says which time scale would have done.
+func scaleNote(l *drive.Result) string {
+	text := fmt.Sprintf("%d requests, by up to %s of modelled time", l.Counters.Disturbed, l.Counters.LateMax)
+	if l.SmallestScale == 0 {
+		return text + "; without a network delay in the modelled machine no scale is large enough"
+	}
+	return fmt.Sprintf("%s; --time-scale %d would do", text, l.SmallestScale)
+}
+
+// death says how a server that died ended, and what it said.
+func (r *Result) death() string {
+	if r.Ended != "" && r.LastWord != "" {
+		return r.Ended + ": " + r.LastWord
+	}
+	return r.Ended + r.LastWord
+}
+
 // server judges what the server did, and whether it counted the same.
 func (v *verdict) server(r *Result, all *load.ClassTally) {
 	switch {
 	case r.Died:
-		v.warn(warnServerDied, r.LastWord)
+		v.warn(warnServerDied, r.death())
 	case !r.Before.Known || !r.After.Known:
 		v.warn(warnUncounted, r.Before.Why+r.After.Why)
 	default:
@@ -118,7 +175,10 @@ func (v *verdict) server(r *Result, all *load.ClassTally) {
 	if misses := all.Reads - all.Hits; misses > 0 && !r.NoReads {
 		v.warn(warnMisses, fmt.Sprintf("%d of %d reads", misses, all.Reads))
 	}
-	if n := all.Arrivals(); n > 0 && n == all.Fates[reqlog.Failed]+all.Fates[reqlog.TimedOut]+all.Fates[reqlog.Unsent] && !r.Died {
+	n, timedOut := all.Arrivals(), all.Fates[reqlog.TimedOut]
+	lost := n > 0 && n == all.Fates[reqlog.Failed]+timedOut+all.Fates[reqlog.Unsent] && !r.Died
+	// That a modelled server works is beyond doubt. If everybody gives up waiting for it, that is what overload did.
+	if lost && !(r.Modelled && n == timedOut) {
 		v.invalid(warnAllFailed, "")
 	}
 }

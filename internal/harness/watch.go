@@ -5,6 +5,7 @@ package harness
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,22 +27,30 @@ const watchInterval = 100 * time.Millisecond
 // the controller.
 type watch struct {
 	server *server
+	cores  cores
 	clock  clock.Clock
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	seen   []observation
 }
 
+// cores says which cores a server's core-time is measured on.
+type cores struct {
+	n        int
+	modelled bool // by the server's own account; otherwise by the kernel's
+}
+
 // observation is what was seen at one instant.
 type observation struct {
 	at    clock.Instant
-	cpu   float64 // seconds of processor time since the server began; negative when unknown
+	cpu   float64 // seconds of core-time since the server began; negative when unknown
+	moved float64 // bytes over the modelled memory bus; negative when unknown
 	stats map[string]string
 }
 
-func startWatch(ctx context.Context, s *server, c clock.Clock) *watch {
+func startWatch(ctx context.Context, s *server, c clock.Clock, on cores) *watch {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watch{server: s, clock: c, cancel: cancel}
+	w := &watch{server: s, cores: on, clock: c, cancel: cancel}
 	w.wg.Go(func() { w.run(ctx) })
 	return w
 }
@@ -57,22 +66,64 @@ func (w *watch) run(ctx context.Context) {
 	defer ticker.Stop()
 	asks := true // until the server turns out not to know `stats spillway`, as plain memcached does not
 	for {
-		o := observation{at: w.clock.Now(), cpu: w.cpuSeconds()}
-		if asks {
-			var err error
-			if o.stats, err = target.Stats(ctx, w.server.url, "spillway"); err != nil && len(w.seen) == 0 {
-				asks = false
-			}
-		}
+		o := w.look(ctx, &asks)
 		w.seen = append(w.seen, o)
 		select {
 		case <-ctx.Done():
-			// A last look, so that the window is covered to its end.
-			w.seen = append(w.seen, observation{at: w.clock.Now(), cpu: w.cpuSeconds()})
+			w.lastLook(context.WithoutCancel(ctx), &asks)
 			return
 		case <-ticker.C:
 		}
 	}
+}
+
+// lastLooks bounds how often a server is asked for figures that cover the window.
+const lastLooks = 5
+
+// lastLook observes the server once more, so that the window is covered to its end. A modelled server's figures are of the instant up to
+// which its machine has moved, which may be a little earlier than that at which it is asked; asking moves it on.
+func (w *watch) lastLook(ctx context.Context, asks *bool) {
+	end := w.clock.Now()
+	for range lastLooks {
+		o := w.look(ctx, asks)
+		w.seen = append(w.seen, o)
+		if o.at >= end {
+			return
+		}
+	}
+}
+
+// look observes the server once.
+func (w *watch) look(ctx context.Context, asks *bool) observation {
+	o := observation{at: w.clock.Now(), cpu: -1, moved: -1}
+	if !w.cores.modelled {
+		o.cpu = w.cpuSeconds()
+	}
+	if *asks {
+		ctx, cancel := context.WithTimeout(ctx, statsDeadline)
+		defer cancel()
+		var err error
+		if o.stats, err = target.Stats(ctx, w.server.url, "spillway"); err != nil && len(w.seen) == 0 {
+			*asks = false
+		}
+	}
+	if w.cores.modelled {
+		o.cpu, o.moved = o.number(statBusy)/1e9, o.number(statMoved)
+		// The server's figures are of the instant at which it answered, which it says.
+		if at := o.number(statNow); at >= 0 {
+			o.at = clock.Instant(at)
+		}
+	}
+	return o
+}
+
+// number returns a statistic that is a number, negative when it is not known.
+func (o *observation) number(name string) float64 {
+	v, err := strconv.ParseFloat(o.stats[name], 64)
+	if err != nil {
+		return math.MinInt32
+	}
+	return v
 }
 
 // cpuSeconds returns the processor time of a server that we started, negative when it cannot be read.
@@ -91,21 +142,30 @@ func (w *watch) cpuSeconds() float64 {
 	return stat.CPUTime()
 }
 
-// within returns the share of procs cores that the server used from from to to, and the samples of that time.
-func (w *watch) within(from, to clock.Instant, procs int) (cpu report.Value, samples []report.Sample) {
-	first, ok1 := w.cpuAt(from)
-	last, ok2 := w.cpuAt(to)
-	if seconds := to.Sub(from).Seconds(); ok1 && ok2 && seconds > 0 && procs > 0 {
-		cpu = report.Known(max(last-first, 0) / (seconds * float64(procs)))
+// within returns the share of its cores that the server used from from to to, and the samples of that time.
+func (w *watch) within(from, to clock.Instant) (cpu report.Value, samples []report.Sample) {
+	seconds := func(o *observation) float64 { return o.cpu }
+	first, ok1 := w.valueAt(from, seconds)
+	last, ok2 := w.valueAt(to, seconds)
+	if span := to.Sub(from).Seconds(); ok1 && ok2 && span > 0 && w.cores.n > 0 {
+		cpu = report.Known(max(last-first, 0) / (span * float64(w.cores.n)))
 	}
 	for i, o := range w.seen {
 		if o.at < from || o.at >= to {
 			continue
 		}
 		at := micros(o.at.Sub(from))
-		if i > 0 && o.cpu >= 0 && w.seen[i-1].cpu >= 0 && o.at > w.seen[i-1].at {
-			used := (o.cpu - w.seen[i-1].cpu) / (o.at.Sub(w.seen[i-1].at).Seconds() * float64(max(procs, 1)))
-			samples = append(samples, report.Sample{TimeUS: at, Name: "cpu", Unit: "ratio", Value: report.Known(used)})
+		if i > 0 && o.at > w.seen[i-1].at {
+			before := &w.seen[i-1]
+			span := o.at.Sub(before.at).Seconds()
+			if o.cpu >= 0 && before.cpu >= 0 {
+				used := (o.cpu - before.cpu) / (span * float64(max(w.cores.n, 1)))
+				samples = append(samples, report.Sample{TimeUS: at, Name: "cpu", Unit: "ratio", Value: report.Known(used)})
+			}
+			if o.moved >= 0 && before.moved >= 0 {
+				rate := (o.moved - before.moved) / span
+				samples = append(samples, report.Sample{TimeUS: at, Name: "membw", Unit: "bytes_per_s", Value: report.Known(rate)})
+			}
 		}
 		samples = append(samples, o.samples(at)...)
 	}
@@ -145,15 +205,15 @@ func unitOf(name string) string {
 	return ""
 }
 
-// cpuAt returns the processor time at an instant, interpolated between the observations around it.
-func (w *watch) cpuAt(at clock.Instant) (seconds float64, ok bool) {
+// valueAt returns a value that grows at an instant, interpolated between the observations around it; a negative one is unknown.
+func (w *watch) valueAt(at clock.Instant, of func(*observation) float64) (value float64, ok bool) {
 	for i := 1; i < len(w.seen); i++ {
 		a, b := &w.seen[i-1], &w.seen[i]
-		if at < a.at || at > b.at || a.cpu < 0 || b.cpu < 0 || a.at == b.at {
+		if at < a.at || at > b.at || of(a) < 0 || of(b) < 0 || a.at == b.at {
 			continue
 		}
 		share := float64(at.Sub(a.at)) / float64(b.at.Sub(a.at))
-		return a.cpu + share*(b.cpu-a.cpu), true
+		return of(a) + share*(of(b)-of(a)), true
 	}
 	return 0, false
 }
@@ -163,8 +223,8 @@ func tallySamples(t *load.Tally) (list []report.Sample) {
 	for i := range t.Classes {
 		c := &t.Classes[i]
 		for j, b := range c.Buckets {
-			start := time.Duration(j) * load.BucketSpan
-			span := min(load.BucketSpan, t.Window()-start).Seconds()
+			start := time.Duration(j) * t.Span
+			span := min(t.Span, t.Window()-start).Seconds()
 			if span <= 0 {
 				continue
 			}

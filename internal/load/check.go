@@ -2,13 +2,11 @@ package load
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"spillway/internal/reqlog"
-	"spillway/workloads"
 )
-
-const getKind = uint8(workloads.Get)
 
 // Check holds the counts against each other and against arrivals, the number of requests that the caller knows to have been due in
 // the window. It returns an error that says which sum is wrong; a result that fails it must not be believed.
@@ -34,6 +32,9 @@ func (c *ClassTally) check() error {
 	if got, want := c.Latency.Count(), c.Completed(); got != want {
 		return fmt.Errorf("the latency histogram holds %d requests, %d were completed", got, want)
 	}
+	if got, want := c.Trip.Count(), c.Completed(); got != want {
+		return fmt.Errorf("the histogram from send to reply holds %d requests, %d were completed", got, want)
+	}
 	if got, want := c.SendLag.Count(), c.Sent(); got != want {
 		return fmt.Errorf("the send lag histogram holds %d requests, %d were sent", got, want)
 	}
@@ -58,10 +59,25 @@ func (t *Tally) TightestSLO() (slo time.Duration) {
 	return slo
 }
 
+// Adjusted returns the p-th percentile of latency, 0 ≤ p ≤ 100, when every request that was not answered counts as infinitely slow:
+// refused, shed, timed out, failed or never sent. finite is false when the percentile falls among those. A percentile over completed
+// requests alone falls when a server sheds more, however many users wait in vain. With no arrivals there is no percentile: 0, true.
+func (c *ClassTally) Adjusted(p float64) (d time.Duration, finite bool) {
+	n, completed := c.Arrivals(), c.Completed()
+	if n == 0 {
+		return 0, true
+	}
+	rank := max(math.Ceil(p/100*float64(n)*(1-1e-12)), 1)
+	if rank > float64(completed) {
+		return 0, false
+	}
+	return c.Latency.Percentile(rank / float64(completed) * 100), true
+}
+
 // Series returns, for each whole bucket of the window, how many requests were completed and their mean latency in nanoseconds. Buckets
 // without completed requests have no mean and are left out of latency.
 func (c *ClassTally) Series(window time.Duration) (completed, latency []float64) {
-	for _, b := range c.Buckets[:window/BucketSpan] {
+	for _, b := range c.Buckets[:window/c.span] {
 		completed = append(completed, float64(b.Completed))
 		if b.Completed > 0 {
 			latency = append(latency, float64(b.Latency)/float64(b.Completed))

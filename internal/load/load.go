@@ -4,6 +4,7 @@
 package load
 
 import (
+	"math"
 	"time"
 
 	"spillway/clock"
@@ -29,6 +30,7 @@ type Reply struct {
 	At      clock.Instant // when the reply had been read whole, or the outcome was known otherwise
 	Outcome Outcome
 	Hit     bool           // a read that found its key
+	Hits    uint8          // of a read of several keys: how many it found; Hit says nothing then
 	Reason  control.Reason // of Shed
 	Queued  time.Duration  // the server's queueing delay; -1 when it did not say
 	Service time.Duration  // the server's service time; -1 when it did not say
@@ -58,7 +60,41 @@ type Counters struct {
 	OutOfStep  int64 // connections given up because a reply did not belong to the request whose turn it was
 	WindowFull int64 // requests unsent because their connection had its bound of requests or bytes under way
 	SocketFull int64 // flushes after which the kernel had not taken everything
+	Grown      int64 // connections established beyond those that were asked for, because all had their bound under way
 	LateAfter  int64 // replies that came after their request had timed out
+
+	// Requests that timed out, by what they were waiting for.
+	TimedOutDial  int64 // for their connection to be established
+	TimedOutWrite int64 // for the kernel to take them
+	TimedOutReply int64 // for the reply
+
+	// On the model ground, where instants are computed, a message that comes later than it was due. Only those that disturb the run
+	// make its numbers wrong: the server had computed past them, or the client had acted without them.
+	Disturbed   int64         // requests with a message that disturbed the run
+	LateReplies int64         // replies that were read later than they should have been, whether that mattered or not
+	LateMax     time.Duration // the worst of all these, in modelled time
+	ScaleNeeded int           // the time scale at which few enough would be disturbed; NoScale if no scale would do
+}
+
+// NoScale stands for a time scale that does not exist.
+const NoScale = math.MaxInt
+
+// Add adds the counters of another thread's target.
+func (c *Counters) Add(o Counters) {
+	c.Reconnects += o.Reconnects
+	c.Lost += o.Lost
+	c.OutOfStep += o.OutOfStep
+	c.WindowFull += o.WindowFull
+	c.SocketFull += o.SocketFull
+	c.Grown += o.Grown
+	c.LateAfter += o.LateAfter
+	c.TimedOutDial += o.TimedOutDial
+	c.TimedOutWrite += o.TimedOutWrite
+	c.TimedOutReply += o.TimedOutReply
+	c.Disturbed += o.Disturbed
+	c.LateReplies += o.LateReplies
+	c.LateMax = max(c.LateMax, o.LateMax)
+	c.ScaleNeeded = max(c.ScaleNeeded, o.ScaleNeeded)
 }
 
 // Judge decides the fate of a request from its reply and writes it, with the reason and the server's timings, into rec.
@@ -67,7 +103,10 @@ func Judge(rec *reqlog.Record, r Reply, slo time.Duration) {
 	rec.Done = r.At
 	rec.Queued, rec.Service = r.Queued, r.Service
 	rec.BytesIn = r.Bytes
-	rec.Hit = r.Hit
+	rec.Hits = r.Hits
+	if r.Hit {
+		rec.Hits = 1
+	}
 	rec.Reason = 0
 	switch r.Outcome {
 	case Answered:

@@ -38,13 +38,13 @@ func TestJudge(t *testing.T) {
 		{"abandoned", Reply{At: 2000, Outcome: Abandoned}, slo, reqlog.TimedOut, 0},
 		{"not sent", Reply{At: 2000, Outcome: NotSent}, slo, reqlog.Unsent, 0},
 	} {
-		rec := reqlog.Record{Intended: 1000, Sent: 5000, Reason: 77, Hit: true}
+		rec := reqlog.Record{Intended: 1000, Sent: 5000, Reason: 77, Keys: 1, Hits: 1}
 		tc.reply.Queued, tc.reply.Service, tc.reply.Bytes = 3, -1, 40
 		Judge(&rec, tc.reply, tc.slo)
 		if rec.Fate != tc.fate || rec.Reason != uint8(tc.reason) {
 			t.Errorf("%s: %v for reason %d, want %v for %v", tc.name, rec.Fate, rec.Reason, tc.fate, tc.reason)
 		}
-		if rec.Done != tc.reply.At || rec.Queued != 3 || rec.Service != -1 || rec.BytesIn != 40 || rec.Hit {
+		if rec.Done != tc.reply.At || rec.Queued != 3 || rec.Service != -1 || rec.BytesIn != 40 || rec.Hits != 0 {
 			t.Errorf("%s: %+v", tc.name, rec)
 		}
 	}
@@ -248,7 +248,7 @@ func TestTally(t *testing.T) {
 	add := func(intended, sent, done float64, fate reqlog.Fate, reason control.Reason) {
 		tally.Add(&reqlog.Record{
 			Intended: ms(intended), Sent: ms(sent), Done: ms(done), Fate: fate, Reason: uint8(reason),
-			Queued: 2 * time.Millisecond, Service: -1, BytesOut: 10, BytesIn: 100, Hit: fate == reqlog.OK,
+			Queued: 2 * time.Millisecond, Service: -1, BytesOut: 10, BytesIn: 100, Keys: 1, Hits: map[bool]uint8{true: 1}[fate == reqlog.OK],
 		})
 	}
 	add(999, 999, 1002, reqlog.OK, 0)     // of the warm-up, in flight for 2 ms of the window
@@ -308,6 +308,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 	for name, spoil := range map[string]func(c *ClassTally){
 		"no fate":      func(c *ClassTally) { c.Fates[reqlog.OK]--; c.Fates[reqlog.Pending]++ },
 		"extra":        func(c *ClassTally) { c.Fates[reqlog.Unsent]++ },
+		"trip":         func(c *ClassTally) { c.Trip.Record(1) },
 		"latency":      func(c *ClassTally) { c.Latency.Record(1) },
 		"send lag":     func(c *ClassTally) { c.SendLag.Record(1) },
 		"another fate": func(c *ClassTally) { c.Fates[reqlog.OK]--; c.Fates[reqlog.Late]++ },

@@ -8,9 +8,10 @@ import (
 	"spillway/control"
 	"spillway/internal/hist"
 	"spillway/internal/reqlog"
+	"spillway/workloads"
 )
 
-// BucketSpan is the grain of the time series that a Tally keeps.
+// BucketSpan is the grain of the time series that a Tally keeps unless it is told another.
 const BucketSpan = 100 * time.Millisecond
 
 // AllName is the name of the pooled class.
@@ -36,40 +37,49 @@ type ClassTally struct {
 	Fates   [reqlog.NumFates]int64
 	Reasons [control.NumReasons]int64 // of shed requests
 
-	Latency *hist.Hist // intended to reply, of completed requests
+	Latency *hist.Hist // the response time: intended to reply, of completed requests
+	Trip    *hist.Hist // sent to reply, of completed requests: without the sender's own lateness
 	SendLag *hist.Hist // intended to sent, of sent requests
 	Queue   *hist.Hist // the server's queueing delay, of completed requests for which it was told
 	Service *hist.Hist // the server's service time, likewise
 
-	Reads, Hits       int64 // completed reads; those that found their key
+	Reads, Hits       int64 // keys that completed reads asked for; those that were found
 	BytesOut, BytesIn int64 // of sent requests; of their replies
 	Buckets           []Bucket
+
+	span time.Duration // of a bucket
 }
 
 // Tally collects the requests of one window. It is not safe for concurrent use: keep one a thread and merge.
 type Tally struct {
 	Classes  []ClassTally
 	From, To clock.Instant // the window is [From, To)
+	Span     time.Duration // of a bucket
 
 	// Busy is the time that requests spent between sent and done within the window, summed over all requests given to Add, those of
 	// the warm-up included. Divided by the window it is the mean number in flight, to be held against a count of them (Little's law).
 	Busy time.Duration
 }
 
-// NewTally returns an empty tally of the window [from, to).
+// NewTally returns an empty tally of the window [from, to) with buckets of BucketSpan.
 func NewTally(classes []Class, from, to clock.Instant) *Tally {
-	t := &Tally{Classes: make([]ClassTally, len(classes)), From: from, To: max(from, to)}
-	buckets := int((t.To.Sub(from) + BucketSpan - 1) / BucketSpan)
+	return NewTallyIn(BucketSpan, classes, from, to)
+}
+
+// NewTallyIn returns an empty tally of the window [from, to) with buckets of the given span.
+func NewTallyIn(span time.Duration, classes []Class, from, to clock.Instant) *Tally {
+	t := &Tally{Classes: make([]ClassTally, len(classes)), From: from, To: max(from, to), Span: span}
+	buckets := t.buckets()
 	for i, c := range classes {
-		t.Classes[i] = newClassTally(c, buckets)
+		t.Classes[i] = newClassTally(c, buckets, span)
 	}
 	return t
 }
 
-func newClassTally(c Class, buckets int) ClassTally {
+func newClassTally(c Class, buckets int, span time.Duration) ClassTally {
 	return ClassTally{
-		Class: c, Latency: hist.New(), SendLag: hist.New(), Queue: hist.New(), Service: hist.New(),
-		Buckets: make([]Bucket, buckets),
+		Class: c, Latency: hist.New(), Trip: hist.New(), SendLag: hist.New(), Queue: hist.New(), Service: hist.New(),
+		Buckets: make([]Bucket, buckets), span: span,
 	}
 }
 
@@ -83,7 +93,7 @@ func (t *Tally) Add(r *reqlog.Record) {
 	if r.Intended < t.From || r.Intended >= t.To {
 		return
 	}
-	t.Classes[r.Class].add(r, int(r.Intended.Sub(t.From)/BucketSpan))
+	t.Classes[r.Class].add(r, int(r.Intended.Sub(t.From)/t.Span))
 }
 
 func (c *ClassTally) add(r *reqlog.Record, bucket int) {
@@ -106,17 +116,16 @@ func (c *ClassTally) add(r *reqlog.Record, bucket int) {
 func (c *ClassTally) complete(r *reqlog.Record, b *Bucket) {
 	latency := r.Latency()
 	c.Latency.Record(latency)
+	c.Trip.Record(r.Done.Sub(r.Sent))
 	if r.Queued >= 0 {
 		c.Queue.Record(r.Queued)
 	}
 	if r.Service >= 0 {
 		c.Service.Record(r.Service)
 	}
-	if r.Kind == getKind {
-		c.Reads++
-		if r.Hit {
-			c.Hits++
-		}
+	if kind := workloads.Kind(r.Kind); kind == workloads.Get || kind == workloads.MultiGet {
+		c.Reads += int64(r.Keys)
+		c.Hits += int64(r.Hits)
 	}
 	if r.Fate == reqlog.OK {
 		b.OK++
@@ -128,19 +137,22 @@ func (c *ClassTally) complete(r *reqlog.Record, b *Bucket) {
 // Cut ends the window at an earlier instant, before any record due later was added: what a run that is cut short does.
 func (t *Tally) Cut(at clock.Instant) {
 	t.To = min(t.To, max(at, t.From))
-	buckets := int((t.Window() + BucketSpan - 1) / BucketSpan)
+	buckets := t.buckets()
 	for i := range t.Classes {
 		c := &t.Classes[i]
 		c.Buckets = c.Buckets[:min(buckets, len(c.Buckets))]
 	}
 }
 
+// buckets returns how many spans cover the window; the last may be cut.
+func (t *Tally) buckets() int { return int((t.Window() + t.Span - 1) / t.Span) }
+
 // Window returns the length of the window, the divisor of every rate.
 func (t *Tally) Window() time.Duration { return t.To.Sub(t.From) }
 
 // Merge adds all of o, a tally of the same classes and window by another thread.
 func (t *Tally) Merge(o *Tally) error {
-	if len(t.Classes) != len(o.Classes) || t.From != o.From || t.To != o.To {
+	if len(t.Classes) != len(o.Classes) || t.From != o.From || t.To != o.To || t.Span != o.Span {
 		return fmt.Errorf("load: tallies of different windows or classes cannot be merged: [%v, %v) with %d classes, [%v, %v) with %d",
 			t.From, t.To, len(t.Classes), o.From, o.To, len(o.Classes))
 	}
@@ -157,7 +169,7 @@ func (t *Tally) All() ClassTally {
 	if len(t.Classes) > 0 {
 		buckets = len(t.Classes[0].Buckets)
 	}
-	all := newClassTally(Class{Name: AllName}, buckets)
+	all := newClassTally(Class{Name: AllName}, buckets, t.Span)
 	for i := range t.Classes {
 		all.merge(&t.Classes[i])
 	}
@@ -172,6 +184,7 @@ func (c *ClassTally) merge(o *ClassTally) {
 		c.Reasons[i] += n
 	}
 	c.Latency.Merge(o.Latency)
+	c.Trip.Merge(o.Trip)
 	c.SendLag.Merge(o.SendLag)
 	c.Queue.Merge(o.Queue)
 	c.Service.Merge(o.Service)

@@ -1,5 +1,7 @@
 package memproto
 
+import "bytes"
+
 // Limits of the meta commands.
 const (
 	MaxOpaque = 31 // bytes of an opaque after its O
@@ -39,7 +41,7 @@ func (p *Parser) metaSet(rest []byte, c *Command) Status {
 	if count(c.Args) > maxFlags-3 {
 		return c.refuse(errManyFlags)
 	}
-	length, ok := parseInt(size)
+	length, ok := ParseInt(size)
 	if !ok || !lengthFits(length) {
 		return c.refuse(errFormat)
 	}
@@ -71,6 +73,43 @@ func (p *Parser) metaDelete(rest []byte, c *Command) Status {
 	return Ready
 }
 
+// metaArithmetic parses "ma <key> <flag>*".
+func (p *Parser) metaArithmetic(rest []byte, c *Command) Status {
+	c.Verb, c.Delta = MetaArithmetic, 1
+	c.Key, c.Args = token(rest)
+	switch {
+	case len(c.Key) == 0:
+		return c.refuse(errUnknown)
+	case len(c.Key) > MaxKey:
+		return c.refuse(errFormat)
+	case count(c.Args) > maxFlags-2:
+		return c.refuse(errManyFlags)
+	}
+	if text := p.flags(c); text == errArithMode {
+		return c.refuse(text)
+	} else if text != "" {
+		return c.refuse(errDeleteFlag)
+	}
+	return Ready
+}
+
+// metaDebug parses "me <key> [b]".
+func (p *Parser) metaDebug(rest []byte, c *Command) Status {
+	c.Verb = MetaDebug
+	c.Key, rest = token(rest)
+	if len(c.Key) == 0 || len(c.Key) > MaxKey {
+		return c.refuse(errFormat)
+	}
+	if second, _ := token(rest); string(second) == "b" {
+		n := decodeBase64(p.key[:], c.Key)
+		if n == 0 {
+			return c.refuse(errFormat)
+		}
+		c.Key, c.BinaryKey = p.key[:n], true
+	}
+	return Ready
+}
+
 func count(s []byte) (words int) {
 	for word, rest := token(s); len(word) > 0; word, rest = token(rest) {
 		words++
@@ -82,7 +121,6 @@ func count(s []byte) (words int) {
 // once; of the other mistakes the last one is reported, a bad F only if it is the only one. That is memcached's order.
 func (p *Parser) flags(c *Command) (text string) {
 	var seen [2]uint64
-	var mode byte
 	opaque := 0
 	for word, rest := token(c.Args); len(word) > 0; word, rest = token(rest) {
 		flag, value := word[0], word[1:]
@@ -92,17 +130,13 @@ func (p *Parser) flags(c *Command) (text string) {
 		seen[flag/64] |= 1 << (flag % 64)
 		switch flag {
 		case 'O':
-			opaque = len(value)
+			opaque, c.HasOpaque = len(value), true
 		case 'M':
 			if len(value) != 1 {
 				text = errModeLength
 				break
 			}
-			mode = value[0]
-		case 'I':
-			if c.Verb != MetaGet {
-				return errInvalidFlag // marking items stale comes with the other commands that know of it
-			}
+			c.Mode = Mode(value[0])
 		default:
 			mistake, known := p.flag(c, flag, value)
 			if !known {
@@ -113,15 +147,41 @@ func (p *Parser) flags(c *Command) (text string) {
 			}
 		}
 	}
-	switch {
-	case text != "":
+	if text != "" {
 		return text
-	case c.Verb == MetaSet && mode != 0 && mode != 'S':
-		return errMode
-	case opaque > MaxOpaque:
-		return errOpaque
 	}
-	return ""
+	return c.checkFlags(opaque)
+}
+
+// checkFlags is about what can only be judged once all flags are known. opaque is the length of the opaque.
+func (c *Command) checkFlags(opaque int) (text string) {
+	switch c.Verb {
+	case MetaSet:
+		switch c.Mode {
+		case 0:
+			c.Mode = ModeSet
+		case ModeSet, ModeAdd, ModeAppend, ModePrepend, ModeReplace:
+		default:
+			return errMode
+		}
+	case MetaArithmetic:
+		switch c.Mode {
+		case 0, 'I', ModeIncrement:
+			c.Mode = ModeIncrement
+		case 'D', ModeDecrement:
+			c.Mode = ModeDecrement
+		default:
+			return errArithMode
+		}
+	}
+	if opaque <= MaxOpaque {
+		return ""
+	}
+	if c.Verb == MetaGet || c.Verb == MetaArithmetic {
+		c.LongOpaque = true
+		return ""
+	}
+	return errOpaque
 }
 
 // flag notes one flag. memcached accepts the flags of every meta command with any of them and ignores those that mean nothing there.
@@ -142,36 +202,59 @@ func (p *Parser) flag(c *Command, flag byte, value []byte) (mistake string, know
 	case 'v':
 		c.WantValue = true
 	case 'L':
+		// Without a number it asks for timings and no more.
 		c.WantTimings = true
+		c.sent(value)
 	case 'P':
 		// Not a number: some other proxy's token, which is none of our business.
 		if n, plain := parseDecimal(value); plain {
 			c.Demand, c.HasDemand = uint32(min(n, 1<<31)), true
 		}
 	case 'F':
-		if c.ClientFlags, ok = parseUint32(value); !ok {
+		if c.ClientFlags, ok = ParseUint32(value); !ok {
 			return errFormat, true
 		}
 	case 'T':
-		if c.Exptime, ok = parseInt(value); !ok {
+		if c.Exptime, ok = ParseInt(value); !ok {
 			return errBadToken, true
 		}
 		c.HasTTL = true
 	case 'C':
-		if c.CAS, ok = parseUint64(value); !ok {
+		if c.CAS, ok = ParseUint64(value); !ok {
 			return errBadToken, true
 		}
 		c.HasCAS = true
+	case 'N':
+		if c.Vivify, ok = ParseInt(value); !ok {
+			return errBadToken, true
+		}
+		c.HasVivify = true
+	case 'R':
+		if c.Recache, ok = ParseInt(value); !ok {
+			return errBadToken, true
+		}
+		c.HasRecache = true
+	case 'I':
+		c.Stale = true
 	case 'D':
-		if _, ok = parseUint64(value); !ok {
+		if c.Delta, ok = ParseUint64(value); !ok {
 			return errDelta, true
 		}
 	case 'J':
-		if _, ok = parseUint64(value); !ok {
+		if c.Initial, ok = ParseUint64(value); !ok {
 			return errInitial, true
 		}
 	default:
 		return "", false
 	}
 	return "", true
+}
+
+// sent reads "<instant>[,<patience>]". What cannot be read is no instant.
+func (c *Command) sent(value []byte) {
+	instant, patience, more := bytes.Cut(value, comma)
+	c.Sent, c.HasSent = parseDecimal(instant)
+	if more && c.HasSent {
+		c.Patience, c.HasSent = parseDecimal(patience)
+	}
 }

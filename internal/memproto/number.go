@@ -6,8 +6,8 @@ import "math"
 // space are fine, anything may follow the first white space after the digits, and 4294967297 is 1. Clients are known to send
 // some of it, so this is the same.
 
-// parseInt reads a signed number as memcached's safe_strtol does.
-func parseInt(tok []byte) (int32, bool) {
+// ParseInt reads a signed number as memcached's safe_strtol does.
+func ParseInt(tok []byte) (int32, bool) {
 	magnitude, negative, ok := digits(tok)
 	switch {
 	case !ok, negative && magnitude > 1<<63, !negative && magnitude > math.MaxInt64:
@@ -18,9 +18,9 @@ func parseInt(tok []byte) (int32, bool) {
 	return int32(magnitude), true
 }
 
-// parseUint64 reads an unsigned number as memcached's safe_strtoull does: a minus sign negates modulo 2^64, and is refused only if the
+// ParseUint64 reads an unsigned number as memcached's safe_strtoull does: a minus sign negates modulo 2^64, and is refused only if the
 // result looks negative as a signed number.
-func parseUint64(tok []byte) (uint64, bool) {
+func ParseUint64(tok []byte) (uint64, bool) {
 	v, negative, ok := digits(tok)
 	if negative {
 		v = -v
@@ -31,9 +31,9 @@ func parseUint64(tok []byte) (uint64, bool) {
 	return v, true
 }
 
-// parseUint32 is parseUint64 cut down to 32 bits.
-func parseUint32(tok []byte) (uint32, bool) {
-	v, ok := parseUint64(tok)
+// ParseUint32 is ParseUint64 cut down to 32 bits.
+func ParseUint32(tok []byte) (uint32, bool) {
+	v, ok := ParseUint64(tok)
 	return uint32(v), ok
 }
 
@@ -54,7 +54,7 @@ func digits(tok []byte) (magnitude uint64, negative, ok bool) {
 		}
 		magnitude = magnitude*10 + d
 	}
-	return magnitude, negative, i > first && (i == len(tok) || isSpace(tok[i]))
+	return magnitude, negative, i > first && (i == len(tok) || isSpace(tok[i]) || tok[i] == 0)
 }
 
 func isSpace(b byte) bool { return b == ' ' || b >= '\t' && b <= '\r' }

@@ -87,7 +87,7 @@ func (p *Parser) Parse(buf []byte, c *Command) (n int, s Status) {
 		return n, s
 	}
 	rest := buf[end+1:]
-	if itemBytes(c) > p.MaxItem && p.MaxItem > 0 {
+	if ItemBytes(len(c.Key), c.Length, c.ClientFlags) > p.MaxItem && p.MaxItem > 0 {
 		c.TooLarge = true
 		p.skip = c.Length + 2
 		return n, Ready
@@ -104,15 +104,19 @@ func endless(buf []byte) bool {
 		return false
 	}
 	word := bytes.TrimLeft(buf, " ")
+	if len(buf)-len(word) > 100 { // memcached's idea of too much
+		return true
+	}
 	if bytes.HasPrefix(word, []byte("get ")) || bytes.HasPrefix(word, []byte("gets ")) {
 		return len(buf) > MaxGet
 	}
 	return true
 }
 
-func itemBytes(c *Command) int {
-	n := itemOverhead + len(c.Key) + c.Length
-	if c.ClientFlags != 0 {
+// ItemBytes returns how large memcached takes an item to be.
+func ItemBytes(key, value int, flags uint32) int {
+	n := itemOverhead + key + value
+	if flags != 0 {
 		n += flagBytes
 	}
 	return n
@@ -122,32 +126,61 @@ func itemBytes(c *Command) int {
 func (p *Parser) command(line []byte, c *Command) Status {
 	word, rest := token(line)
 	switch string(word) {
-	case "get":
+	case "get", "bget": // the latter is a forgotten name of the former
 		return p.get(Get, rest, c)
 	case "gets":
 		return p.get(Gets, rest, c)
 	case "mg":
 		return p.metaGet(rest, c)
 	case "set":
-		return p.set(rest, c)
+		return p.update(Set, rest, c)
 	case "ms":
 		return p.metaSet(rest, c)
 	case "md":
 		return p.metaDelete(rest, c)
-	case "mn":
-		c.Verb = MetaNoop
+	case "ma":
+		return p.metaArithmetic(rest, c)
+	case "me":
+		return p.metaDebug(rest, c)
+	case "gat":
+		return p.getAndTouch(Gat, rest, c)
+	case "gats":
+		return p.getAndTouch(Gats, rest, c)
+	case "add":
+		return p.update(Add, rest, c)
+	case "replace":
+		return p.update(Replace, rest, c)
+	case "append":
+		return p.update(Append, rest, c)
+	case "prepend":
+		return p.update(Prepend, rest, c)
+	case "cas":
+		return p.update(CAS, rest, c)
 	case "delete":
 		return p.delete(rest, c)
-	case "version":
-		c.Verb = Version
-	case "stats":
-		c.Verb, c.Args = Stats, bytes.Trim(rest, " ")
-	case "quit":
-		c.Verb = Quit
-	default:
-		return unknown(word, line, c)
+	case "incr":
+		return p.arithmetic(Incr, rest, c)
+	case "decr":
+		return p.arithmetic(Decr, rest, c)
+	case "touch":
+		return p.touch(rest, c)
+	case "flush_all":
+		return p.flushAll(rest, c)
 	}
-	return Ready
+	return admin(word, rest, line, c)
+}
+
+// adminVerbs are the commands about the server and the connection.
+var adminVerbs = []Verb{MetaNoop, Version, Stats, Quit, Verbosity, CacheMemlimit, Slabs, LRU, LRUCrawler, Watch, Shutdown}
+
+func admin(word, rest, line []byte, c *Command) Status {
+	for _, v := range adminVerbs {
+		if string(word) == verbNames[v] {
+			c.Verb, c.Args = v, bytes.Trim(rest, " ")
+			return Ready
+		}
+	}
+	return unknown(word, line, c)
 }
 
 // unknown tells a lost HTTP client, whose connection is closed without a word, from an unknown command. memcached looks for the
@@ -188,29 +221,123 @@ func (p *Parser) get(v Verb, rest []byte, c *Command) Status {
 	return Ready
 }
 
-// set parses "set <key> <flags> <exptime> <bytes> [noreply]".
-func (p *Parser) set(rest []byte, c *Command) Status {
-	c.Verb = Set
-	var words [6][]byte // one more than there may be
-	n := 0
-	for ; n < len(words); n++ {
-		if words[n], rest = token(rest); len(words[n]) == 0 {
-			break
-		}
-	}
-	if n < 4 || n > 5 {
+// getAndTouch parses "gat <exptime> <key>*".
+func (p *Parser) getAndTouch(v Verb, rest []byte, c *Command) Status {
+	first, rest := token(rest)
+	if len(first) == 0 {
 		return c.refuse(errUnknown)
 	}
-	c.NoReply = string(words[n-1]) == "noreply" // even where a number should be
-	c.Key = words[0]
-	flags, ok1 := parseUint32(words[1])
-	exptime, ok2 := parseInt(words[2])
-	length, ok3 := parseInt(words[3])
+	exptime, ok := ParseInt(first)
+	if !ok {
+		return c.refuse(errExptime)
+	}
+	c.Verb = v
+	s := p.get(v, rest, c)
+	if len(c.Key) == 0 { // which is allowed here, and finds nothing
+		c.Error = ""
+		s = Ready
+	}
+	c.Exptime = exptime
+	return s
+}
+
+// words splits s into at most len(dst) words and returns how many there are, which is one more than dst has room for if there are
+// more.
+func words(s []byte, dst [][]byte) (n int) {
+	for word, rest := token(s); len(word) > 0; word, rest = token(rest) {
+		if n == len(dst) {
+			return n + 1
+		}
+		dst[n] = word
+		n++
+	}
+	return n
+}
+
+// update parses "<verb> <key> <flags> <exptime> <bytes> [noreply]"; for cas, its number stands before noreply.
+func (p *Parser) update(v Verb, rest []byte, c *Command) Status {
+	c.Verb = v
+	var word [6][]byte
+	n, least := words(rest, word[:]), 4
+	if v == CAS {
+		least = 5
+	}
+	if n < least || n > least+1 {
+		return c.refuse(errUnknown)
+	}
+	c.NoReply = string(word[n-1]) == "noreply" // even where a number should be
+	c.Key = word[0]
+	flags, ok1 := ParseUint32(word[1])
+	exptime, ok2 := ParseInt(word[2])
+	length, ok3 := ParseInt(word[3])
+	if v == CAS {
+		var ok bool
+		c.CAS, ok = ParseUint64(word[4])
+		c.HasCAS, ok3 = true, ok3 && ok
+	}
 	if len(c.Key) > MaxKey || !ok1 || !ok2 || !ok3 || !lengthFits(length) {
 		return c.refuse(errFormat)
 	}
 	c.ClientFlags, c.Exptime, c.Length = flags, exptime, int(length)
 	return Block
+}
+
+// arithmetic parses "incr <key> <delta> [noreply]".
+func (p *Parser) arithmetic(v Verb, rest []byte, c *Command) Status {
+	c.Verb = v
+	var word [3][]byte
+	n := words(rest, word[:])
+	if n < 2 || n > 3 {
+		return c.refuse(errUnknown)
+	}
+	c.NoReply = string(word[n-1]) == "noreply"
+	c.Key = word[0]
+	if len(c.Key) > MaxKey {
+		return c.refuse(errFormat)
+	}
+	var ok bool
+	if c.Delta, ok = ParseUint64(word[1]); !ok {
+		return c.refuse(errDeltaArg)
+	}
+	return Ready
+}
+
+// touch parses "touch <key> <exptime> [noreply]".
+func (p *Parser) touch(rest []byte, c *Command) Status {
+	c.Verb = Touch
+	var word [3][]byte
+	n := words(rest, word[:])
+	if n < 2 || n > 3 {
+		return c.refuse(errUnknown)
+	}
+	c.NoReply = string(word[n-1]) == "noreply"
+	c.Key = word[0]
+	if len(c.Key) > MaxKey {
+		return c.refuse(errFormat)
+	}
+	var ok bool
+	if c.Exptime, ok = ParseInt(word[1]); !ok {
+		return c.refuse(errExptime)
+	}
+	return Ready
+}
+
+// flushAll parses "flush_all [<exptime>] [noreply]".
+func (p *Parser) flushAll(rest []byte, c *Command) Status {
+	c.Verb = FlushAll
+	var word [2][]byte
+	n := words(rest, word[:])
+	if n > 2 {
+		return c.refuse(errUnknown)
+	}
+	c.NoReply = n > 0 && string(word[n-1]) == "noreply"
+	if n == 0 || n == 1 && c.NoReply {
+		return Ready
+	}
+	if c.Exptime, c.HasTTL = ParseInt(word[0]); !c.HasTTL {
+		return c.refuse(errExptime)
+	}
+	return Ready
 }
 
 func lengthFits(n int32) bool { return n >= 0 && n <= math.MaxInt32-2 }

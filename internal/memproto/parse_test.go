@@ -63,7 +63,10 @@ func describe(c *Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v", c.Verb)
 	switch c.Verb {
-	case Get, Gets:
+	case Get, Gets, Gat, Gats:
+		if c.Exptime != 0 {
+			fmt.Fprintf(&b, " exptime=%d", c.Exptime)
+		}
 		for key := range c.ItemKeys {
 			fmt.Fprintf(&b, " %q", key)
 		}
@@ -71,16 +74,24 @@ func describe(c *Command) string {
 	}
 	fmt.Fprintf(&b, " key=%q args=%q flags=%d exptime=%d value=%.20q/%d cas=%d demand=%d", c.Key, bytes.TrimSpace(c.Args),
 		c.ClientFlags, c.Exptime, c.Value, c.Length, c.CAS, c.Demand)
-	for name, on := range map[string]bool{"noreply": c.NoReply} {
-		if on {
-			b.WriteString(" " + name)
-		}
+	if c.Delta != 0 || c.Initial != 0 {
+		fmt.Fprintf(&b, " delta=%d initial=%d", c.Delta, c.Initial)
+	}
+	if c.HasVivify || c.HasRecache {
+		fmt.Fprintf(&b, " vivify=%d recache=%d", c.Vivify, c.Recache)
+	}
+	if c.Mode != 0 {
+		fmt.Fprintf(&b, " mode=%c", c.Mode)
+	}
+	if c.NoReply {
+		b.WriteString(" noreply")
 	}
 	for _, f := range []struct {
 		name string
 		on   bool
 	}{{"quiet", c.Quiet}, {"toolarge", c.TooLarge}, {"binary", c.BinaryKey}, {"v", c.WantValue}, {"L", c.WantTimings},
-		{"P", c.HasDemand}, {"C", c.HasCAS}, {"T", c.HasTTL}, {"u", c.NoUpdate}} {
+		{"P", c.HasDemand}, {"C", c.HasCAS}, {"T", c.HasTTL}, {"u", c.NoUpdate}, {"N", c.HasVivify}, {"R", c.HasRecache}, {"I", c.Stale},
+		{"longopaque", c.LongOpaque}} {
 		if f.on {
 			b.WriteString(" " + f.name)
 		}
@@ -132,14 +143,35 @@ func TestParse(t *testing.T) {
 		{"mg a v v\r\n", []string{`refused "CLIENT_ERROR duplicate flag"`}},
 		{"mg a Z\r\n", []string{`refused "CLIENT_ERROR invalid flag"`}},
 		{"mg a Tx\r\n", []string{`refused "CLIENT_ERROR bad token in command line format"`}},
-		{"mg a O" + strings.Repeat("1", 32) + "\r\n", []string{`refused "CLIENT_ERROR opaque token too long"`}},
-		{"ms a 2 F9 T-1 C5 I\r\nzz\r\nget a\r\n", []string{`refused "CLIENT_ERROR invalid flag"`, `get "a"`}},
-		{"ms a 2 F9 T-1 C5 q\r\nzz\r\n", []string{`ms key="a" args="F9 T-1 C5 q" flags=9 exptime=-1 value="zz"/2 cas=5 demand=0 quiet C T`}},
+		{"md a O" + strings.Repeat("1", 32) + "\r\n", []string{`refused "CLIENT_ERROR opaque token too long"`}},
+		{"mg a O" + strings.Repeat("1", 32) + "\r\n", // judged when it is answered
+			[]string{`mg key="a" args="O11111111111111111111111111111111" flags=0 exptime=0 value=""/0 cas=0 demand=0 longopaque`}},
+		{"ms a 2 F9 T-1 C5 E\r\nzz\r\nget a\r\n", []string{`refused "CLIENT_ERROR invalid flag"`, `get "a"`}},
+		{"ms a 2 F9 T-1 C5 q I ME\r\nzz\r\n", []string{`ms key="a" args="F9 T-1 C5 q I ME" flags=9 exptime=-1 value="zz"/2 cas=5 demand=0 mode=E quiet C T I`}},
+		{"mg a N30 R5\r\nmg a Nx\r\n", []string{`mg key="a" args="N30 R5" flags=0 exptime=0 value=""/0 cas=0 demand=0 vivify=30 recache=5 N R`,
+			`refused "CLIENT_ERROR bad token in command line format"`}},
+		{"ma a\r\nma a MD D5 J7 N0 v\r\n", []string{`ma key="a" args="" flags=0 exptime=0 value=""/0 cas=0 demand=0 delta=1 initial=0 mode=+`,
+			`ma key="a" args="MD D5 J7 N0 v" flags=0 exptime=0 value=""/0 cas=0 demand=0 delta=5 initial=7 vivify=0 recache=0 mode=- v N`}},
+		{"ma a MX\r\nma a D\r\nma\r\n", []string{`refused "CLIENT_ERROR invalid mode for ma M token"`, `refused "CLIENT_ERROR invalid or duplicate flag"`, unknown}},
+		{"me\r\nme YQ== b\r\nme ! b\r\n", []string{format, `me key="a" args="" flags=0 exptime=0 value=""/0 cas=0 demand=0 binary`, format}},
+		{"gat 5 a b\r\ngats 0 a\r\ngat 5\r\ngat x a\r\ngat\r\n", []string{`gat exptime=5 "a" "b"`, `gats "a"`, `gat exptime=5`,
+			`refused "CLIENT_ERROR invalid exptime argument"`, unknown}},
+		{"cas a 1 2 1 99 noreply\r\nx\r\ncas a 1 2 1\r\n", []string{`cas key="a" args="" flags=1 exptime=2 value="x"/1 cas=99 demand=0 noreply C`, unknown}},
+		{"cas a 1 2 1 noreply\r\ncas a 1 2 1 x\r\n", []string{`refused ""`, format}},
+		{"prepend a 0 0 1\r\nx\r\nreplace a 0 0\r\n", []string{`prepend key="a" args="" flags=0 exptime=0 value="x"/1 cas=0 demand=0`, unknown}},
+		{"incr a 5\r\ndecr a 5 noreply\r\nincr a x\r\nincr a\r\n", []string{`incr key="a" args="" flags=0 exptime=0 value=""/0 cas=0 demand=0 delta=5 initial=0`,
+			`decr key="a" args="" flags=0 exptime=0 value=""/0 cas=0 demand=0 delta=5 initial=0 noreply`, `refused "CLIENT_ERROR invalid numeric delta argument"`, unknown}},
+		{"touch a 5\r\ntouch a x\r\ntouch a\r\n", []string{`touch key="a" args="" flags=0 exptime=5 value=""/0 cas=0 demand=0`,
+			`refused "CLIENT_ERROR invalid exptime argument"`, unknown}},
+		{"flush_all\r\nflush_all 5 noreply\r\nflush_all x\r\nflush_all 1 2 3\r\n", []string{`flush_all key="" args="" flags=0 exptime=0 value=""/0 cas=0 demand=0`,
+			`flush_all key="" args="" flags=0 exptime=5 value=""/0 cas=0 demand=0 noreply T`, `refused "CLIENT_ERROR invalid exptime argument"`, unknown}},
+		{"verbosity 1\r\nwatch\r\n", []string{`verbosity key="" args="1" flags=0 exptime=0 value=""/0 cas=0 demand=0`,
+			`watch key="" args="" flags=0 exptime=0 value=""/0 cas=0 demand=0`}},
 		{"ms a\r\n", []string{format}},
 		{"ms a x\r\n", []string{format}},
 		{"ms a 2 MX\r\nzz\r\nget a\r\n", []string{`refused "CLIENT_ERROR invalid mode for ms M token"`, `get "a"`}},
 		{"md a k k\r\n", []string{`refused "CLIENT_ERROR invalid or duplicate flag"`}},
-		{"mn x\r\nmx\r\n", []string{`mn key="" args="" flags=0 exptime=0 value=""/0 cas=0 demand=0`, unknown}},
+		{"mn x\r\nmx\r\n", []string{`mn key="" args="x" flags=0 exptime=0 value=""/0 cas=0 demand=0`, unknown}},
 		{"stats  items \r\n", []string{`stats key="" args="items" flags=0 exptime=0 value=""/0 cas=0 demand=0`}},
 		{"foo HTTP/1.1\r\nget a\r\n", []string{`close ""`}},
 		{"gfoo HTTP/1.1\r\nget a\r\n", []string{unknown, `get "a"`}},
@@ -184,11 +216,11 @@ func TestNumbers(t *testing.T) {
 		{"18446744073709551616", 0, false, 0, false},
 		{"-18446744073709551615", 0, false, 1, true},
 	} {
-		if v, ok := parseInt([]byte(tc.in)); v != tc.signed || ok != tc.ok {
-			t.Errorf("parseInt(%q) = %d, %v, want %d, %v", tc.in, v, ok, tc.signed, tc.ok)
+		if v, ok := ParseInt([]byte(tc.in)); v != tc.signed || ok != tc.ok {
+			t.Errorf("ParseInt(%q) = %d, %v, want %d, %v", tc.in, v, ok, tc.signed, tc.ok)
 		}
-		if v, ok := parseUint64([]byte(tc.in)); v != tc.wide || ok != tc.okWide {
-			t.Errorf("parseUint64(%q) = %d, %v, want %d, %v", tc.in, v, ok, tc.wide, tc.okWide)
+		if v, ok := ParseUint64([]byte(tc.in)); v != tc.wide || ok != tc.okWide {
+			t.Errorf("ParseUint64(%q) = %d, %v, want %d, %v", tc.in, v, ok, tc.wide, tc.okWide)
 		}
 	}
 }
@@ -212,7 +244,7 @@ func TestSplitAnywhere(t *testing.T) {
 	lines := rapid.SampledFrom([]string{
 		"get a\r\n", "gets a b c\r\n", "set a 0 0 5\r\nhello\r\n", "set a 0 0 5 noreply\r\nhel\r\n\r\n", "set a 0 0 1\r\nxy\r\n", "set b 0 0 x\r\n",
 		"ms a 3 T1 F2\r\n\r\n\r\r\n", "ms a 3 Z\r\nxyz\r\n", "ms big 1048577\r\n", "mg a v s O1 L P3\r\n", "md a q\r\n", "mn\r\n", "\r\n", "\n", "stats x\r\n",
-		"bogus\r\n", "mg YWJj b k\r\n", "get \x00\r\n", "delete a 0\r\n", "quit\r\n", "x HTTP/1.1\r\n", "\x80\r\n", "no end",
+		"bogus\r\n", "cas a 1 2 3 4\r\nabc\r\n", "append b 0 0 2 noreply\r\nxy\r\n", "ma c N0 J5 D2\r\n", "incr a 1\r\n", "gat 1 a b\r\n", "flush_all 3\r\n", "mg YWJj b k\r\n", "get \x00\r\n", "delete a 0\r\n", "quit\r\n", "x HTTP/1.1\r\n", "\x80\r\n", "no end",
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		in := []byte(strings.Join(rapid.SliceOfN(lines, 1, 12).Draw(t, "lines"), ""))

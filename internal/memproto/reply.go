@@ -27,9 +27,10 @@ const (
 	ReplyServerError                  // any other SERVER_ERROR
 	ReplyClientError                  // CLIENT_ERROR
 	ReplyError                        // ERROR
+	ReplyItem                         // VALUE: one of the hits of a classic get, with its value
 )
 
-var replyNames = [...]string{"other", "VA", "HD", "EN", "NF", "NS", "EX", "MN", "overloaded", "SERVER_ERROR", "CLIENT_ERROR", "ERROR"}
+var replyNames = [...]string{"other", "VA", "HD", "EN", "NF", "NS", "EX", "MN", "overloaded", "SERVER_ERROR", "CLIENT_ERROR", "ERROR", "VALUE"}
 
 // String names the kind, for messages.
 func (k ReplyKind) String() string {
@@ -46,8 +47,9 @@ type Reply struct {
 	Opaque    uint64        // as it was sent with the Append functions
 	Size      int           // of the value: from VA, else from the s flag; -1 where neither tells
 	Credits   int32         // from P; -1 where absent
-	Queued    time.Duration // from L, in whole microseconds; -1 where absent
+	Queued    time.Duration // from L, in whole microseconds except on the model ground; -1 where absent
 	Service   time.Duration // likewise
+	Leaves    int64         // from L, on the model ground: the modelled instant at which the reply left, in ns; 0 where absent
 	Value     []byte        // of VA; nil when it was skipped
 	Reason    []byte        // of an overloaded reply
 	Text      []byte        // the line without its end
@@ -79,7 +81,7 @@ func (p *ReplyParser) Next(buf []byte) (r Reply, n int, ok bool, err error) {
 			return Reply{}, 0, false, err
 		}
 		n = end + 1
-		if r.Kind != ReplyValue {
+		if r.Kind != ReplyValue && r.Kind != ReplyItem {
 			return r, n, true, nil
 		}
 		rest := buf[n:]
@@ -158,6 +160,8 @@ func parseReply(line []byte) (Reply, error) {
 		err := r.flags(flags, line)
 		r.Size = int(v)
 		return r, err
+	case "VALUE":
+		return r, r.parseItem(rest, line)
 	case "HD":
 		r.Kind = ReplyOK
 	case "EN":
@@ -210,24 +214,50 @@ func (r *Reply) flags(rest, line []byte) error {
 				r.Credits = int32(v)
 			}
 		case 'L':
-			comma := bytes.IndexByte(value, ',')
-			if comma < 0 {
-				continue
-			}
-			queued, ok1 := parseMicros(value[:comma])
-			service, ok2 := parseMicros(value[comma+1:])
-			if ok1 && ok2 {
-				r.Queued, r.Service = queued, service
-			}
+			r.timings(value)
 		}
 	}
 	return nil
 }
 
-func parseMicros(tok []byte) (time.Duration, bool) {
-	v, ok := parseDecimal(tok)
-	return time.Duration(v) * time.Microsecond, ok && v <= math.MaxInt64/1000
+// timings reads "<queue µs>,<service µs>[,<instant ns>]". What it cannot read it leaves out.
+func (r *Reply) timings(value []byte) {
+	first, rest, _ := bytes.Cut(value, comma)
+	second, third, more := bytes.Cut(rest, comma)
+	queued, ok1 := parseMicros(first)
+	service, ok2 := parseMicros(second)
+	if !ok1 || !ok2 {
+		return
+	}
+	r.Queued, r.Service = queued, service
+	if leaves, ok := parseDecimal(third); more && ok {
+		r.Leaves = leaves
+	}
 }
+
+var comma = []byte{','}
+
+// parseMicros reads microseconds with up to three decimals.
+func parseMicros(tok []byte) (time.Duration, bool) {
+	whole, fraction, dotted := bytes.Cut(tok, dot)
+	v, ok := parseDecimal(whole)
+	if !ok || v > math.MaxInt64/1000-1 {
+		return 0, false
+	}
+	d := time.Duration(v) * time.Microsecond
+	if !dotted {
+		return d, true
+	}
+	if ns, ok := parseDecimal(fraction); ok && len(fraction) <= 3 {
+		for i := len(fraction); i < 3; i++ {
+			ns *= 10
+		}
+		return d + time.Duration(ns), true
+	}
+	return 0, false
+}
+
+var dot = []byte{'.'}
 
 func parseHex(tok []byte) (v uint64, ok bool) {
 	if len(tok) == 0 || len(tok) > 16 {

@@ -16,21 +16,23 @@ func TestAppendThenParse(t *testing.T) {
 		key := rapid.SliceOfN(rapid.ByteRange('!', '~'), 1, MaxKey).Draw(t, "key")
 		value := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "value")
 		exptime := rapid.Int32().Draw(t, "exptime")
-		opaque, timings := rapid.Uint64().Draw(t, "opaque"), rapid.Bool().Draw(t, "timings")
+		opaque, asked := rapid.Uint64().Draw(t, "opaque"), rapid.SampledFrom([]Timings{NoTimings, AskTimings, SentAt(0, 0), SentAt(1, 5), SentAt(1e18-1, 1e18-1)}).Draw(t, "timings")
+		timings := asked != NoTimings
 		verb := rapid.SampledFrom([]Verb{MetaGet, MetaSet, MetaDelete}).Draw(t, "verb")
 		var text []byte
 		switch verb {
 		case MetaGet:
-			text = AppendMetaGet(nil, key, opaque, timings)
+			text = AppendMetaGet(nil, key, opaque, asked)
 		case MetaSet:
-			text = AppendMetaSet(nil, key, value, int64(exptime), opaque, timings)
+			text = AppendMetaSet(nil, key, value, int64(exptime), opaque, asked)
 		case MetaDelete:
-			text = AppendMetaDelete(nil, key, opaque, timings)
+			text = AppendMetaDelete(nil, key, opaque, asked)
 		}
 		var p Parser
 		var c Command
 		n, s := p.Parse(text, &c)
-		if s != Ready || n != len(text) || c.Verb != verb || !bytes.Equal(c.Key, key) || c.WantTimings != timings {
+		if s != Ready || n != len(text) || c.Verb != verb || !bytes.Equal(c.Key, key) || c.WantTimings != timings ||
+			c.HasSent != asked.timed || c.Sent != asked.sent || c.Patience != asked.patience {
 			t.Fatalf("%q: status %v, %d bytes, %+v", text, s, n, c)
 		}
 		if verb == MetaSet && (!bytes.Equal(c.Value, value) || c.Exptime != exptime || c.HasTTL != (exptime != 0)) {
@@ -39,6 +41,9 @@ func TestAppendThenParse(t *testing.T) {
 		// And the server's reply is what the client's parser reads back, however it is cut.
 		var w Writer
 		x := Extras{Queued: time.Duration(rapid.Uint32().Draw(t, "queued")) * time.Microsecond, Service: 5 * time.Microsecond, Credits: -1}
+		if x.Leaves = rapid.Int64Range(0, 1e18-1).Draw(t, "leaves"); x.Leaves > 0 {
+			x.Queued, x.Service = x.Queued/1000, x.Service+7 // to the nanosecond, on the model ground
+		}
 		want := Reply{Kind: ReplyOK, Opaque: opaque, HasOpaque: true, Size: -1}
 		if verb == MetaGet {
 			w.Hit(&c, Item{Key: key, Value: value})
@@ -48,11 +53,14 @@ func TestAppendThenParse(t *testing.T) {
 		}
 		w.End(&c, x)
 		r := readCut(t, flat(&w), rapid.IntRange(0, w.Size()).Draw(t, "cut"))
-		queued, service := time.Duration(-1), time.Duration(-1)
+		queued, service, leaves := time.Duration(-1), time.Duration(-1), int64(0)
 		if timings {
 			queued, service = x.Queued, x.Service
 		}
-		if r.Kind != want.Kind || r.Opaque != opaque || !r.HasOpaque || r.Size != want.Size || r.Queued != queued || r.Service != service ||
+		if timings && x.Leaves > 0 {
+			leaves = x.Leaves
+		}
+		if r.Kind != want.Kind || r.Opaque != opaque || !r.HasOpaque || r.Size != want.Size || r.Queued != queued || r.Service != service || r.Leaves != leaves ||
 			r.Credits != -1 || verb == MetaGet && !bytes.Equal(r.Value, value) {
 			t.Fatalf("%q: %+v", flat(&w), r)
 		}
@@ -174,9 +182,9 @@ func TestClientAllocatesNothing(t *testing.T) {
 	key, value := []byte("key"), []byte("value")
 	var p ReplyParser
 	if n := testing.AllocsPerRun(100, func() {
-		buf = AppendMetaGet(buf[:0], key, 1<<60, true)
-		buf = AppendMetaSet(buf, key, value, 60, 2, true)
-		buf = AppendMetaDelete(buf, key, 3, false)
+		buf = AppendMetaGet(buf[:0], key, 1<<60, AskTimings)
+		buf = AppendMetaSet(buf, key, value, 60, 2, AskTimings)
+		buf = AppendMetaDelete(buf, key, 3, NoTimings)
 		buf = AppendMetaNoop(buf)
 		p = ReplyParser{}
 		for in := replies; len(in) > 0; {

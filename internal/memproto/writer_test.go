@@ -113,7 +113,7 @@ func TestOverloaded(t *testing.T) {
 func TestLargeValuesAreNotCopied(t *testing.T) {
 	t.Parallel()
 	c := parse(t, "get a b c\r\n")
-	big := bytes.Repeat([]byte("v"), refBytes)
+	big := bytes.Repeat([]byte("v"), CopyBytes)
 	var first, w Writer
 	first.Line("BEFORE")
 	for key := range c.ItemKeys {

@@ -57,7 +57,8 @@ type Record struct {
 	Fate     Fate
 	Reason   uint8 // control.Reason of a shed request, 0 otherwise
 	Attempts uint8 // how often it was sent
-	Hit      bool  // a read that found its key
+	Keys     uint8 // how many keys it was about: more than one for a read of several
+	Hits     uint8 // of a read: how many of them it found
 }
 
 // Latency is the time from the instant at which the request should have left to the reply. A generator that stalls together with the

@@ -1,6 +1,7 @@
 package reqlog
 
 import (
+	"bytes"
 	"testing"
 	"time"
 	"unsafe"
@@ -43,5 +44,33 @@ func TestFates(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestForm pins the 64 bytes of a record: files written today are read next year.
+func TestForm(t *testing.T) {
+	t.Parallel()
+	r := Record{
+		Seq: 1, Intended: 2, Sent: 3, Done: 4, Queued: -1, Service: 6, BytesOut: 7, BytesIn: 8, Class: 0x0102, Kind: 3, Fate: Unsent, Reason: 5,
+		Attempts: 6, Keys: 7, Hits: 8,
+	}
+	form := r.Append(nil)
+	want := []byte{
+		1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0,
+		255, 255, 255, 255, 255, 255, 255, 255, 6, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 8, 0, 0, 0, 2, 1, 3, 9, 5, 6, 7, 8,
+	}
+	if diff := cmp.Diff(want, form); diff != "" {
+		t.Error(diff)
+	}
+	block := append(BlockOf(nil), form...)
+	SealRecords(block, 3)
+	text := append(BlockOf(nil), "a point"...)
+	SealText(text, 3)
+	file := append(append(Header(), block...), text...)
+	var back Record
+	said := ""
+	err := Read(bytes.NewReader(file), func(point uint32, r *Record) { back = *r }, func(point uint32, text []byte) { said = string(text) })
+	if err != nil || back != r || said != "a point" {
+		t.Errorf("read back %+v, %q, %v", back, said, err)
 	}
 }

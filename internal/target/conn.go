@@ -15,6 +15,7 @@ import (
 	"spillway/internal/memproto"
 	"spillway/internal/poll"
 	"spillway/internal/reqlog"
+	"spillway/workloads"
 )
 
 // connState is where a connection stands.
@@ -33,15 +34,22 @@ type conn struct {
 	peer  unix.Sockaddr
 	state connState
 
-	out     []byte // encoded requests
-	written int    // of them, what the kernel has taken
-	blocked bool   // the kernel takes no more for now
-	dirty   bool   // has requests that have not been handed over
+	out       []byte // encoded requests
+	written   int    // of them, what the kernel has taken
+	taken     uint64 // position of the oldest request that the kernel has not taken whole
+	takenPart int    // what it has taken of that one
+	blocked   bool   // the kernel takes no more for now
+	dirty     bool   // has requests that have not been handed over
 
 	pending    ring
 	parser     memproto.ReplyParser
 	rest       []byte // the beginning of a reply line
 	replyBytes int64  // read so far of the reply that is being read
+	hits       uint8  // items of that reply
+
+	added bool // beyond those of clients
+	fresh bool // has never been established
+	roomy bool // among MemcachedTarget.roomy
 
 	retryAt clock.Instant // when down: of the next attempt; when connecting: when it is given up
 	backoff time.Duration
@@ -62,6 +70,33 @@ func (c *conn) compact() {
 	}
 }
 
+// take notes that the kernel has taken n more bytes, but not everything.
+func (c *conn) take(n int) {
+	p := &c.pending
+	if c.taken < p.first { // answered before it was taken whole
+		c.taken, c.takenPart = p.first, 0
+	}
+	for c.taken != p.tail {
+		left := int(p.at(c.taken).BytesOut) - c.takenPart
+		if n < left {
+			c.takenPart += n
+			return
+		}
+		n -= left
+		c.taken, c.takenPart = c.taken+1, 0
+	}
+}
+
+// full reports whether a connection has its bound of requests or bytes under way.
+func (c *conn) full(window int) bool {
+	return c.pending.len() >= window || len(c.out)-c.written > maxUnwritten
+}
+
+// awaitsItems reports whether the oldest request is one that is answered with several items.
+func (c *conn) awaitsItems() bool {
+	return c.pending.len() > 0 && workloads.Kind(c.pending.head().Kind) == workloads.MultiGet
+}
+
 // stamp marks the requests issued since the last time as sent.
 func (c *conn) stamp(now clock.Instant) {
 	for i := c.pending.tail; i != c.pending.first && c.pending.at(i-1).Sent == 0; i-- {
@@ -72,9 +107,9 @@ func (c *conn) stamp(now clock.Instant) {
 // again reports whether a socket was merely not ready. Package poll returns that error as it is.
 func again(err error) bool { return err == unix.EAGAIN }
 
-// dial establishes the first connection of a token; it blocks.
-func (m *MemcachedTarget) dial(ctx context.Context, token uint64) (*conn, error) {
-	network, addr, err := ParseAddr(m.cfg.Addr)
+// dial establishes a connection; it blocks.
+func (m *MemcachedTarget) dial(ctx context.Context, addr string) (*conn, error) {
+	network, addr, err := ParseAddr(addr)
 	if err != nil {
 		return nil, err
 	}
@@ -89,10 +124,10 @@ func (m *MemcachedTarget) dial(ctx context.Context, token uint64) (*conn, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{token: token, fd: fd, state: up}
+	c := &conn{token: uint64(len(m.conns)), fd: fd, state: up}
 	c.peer, err = unix.Getpeername(fd)
 	if err == nil {
-		err = m.poller.Add(fd, token, false)
+		err = m.poller.Add(fd, c.token, false)
 	}
 	if err != nil {
 		_ = unix.Close(fd)
@@ -105,13 +140,13 @@ func (m *MemcachedTarget) dial(ctx context.Context, token uint64) (*conn, error)
 func (m *MemcachedTarget) lose(c *conn) {
 	now := m.cfg.Clock.Now()
 	m.counters.Lost++
-	m.abandon(c, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
 	m.delivered = true
 	m.retry(c, now)
 }
 
-// retry closes a connection and decides when it is tried again.
+// retry closes a connection and decides when it is tried again. What waited for it has failed.
 func (m *MemcachedTarget) retry(c *conn, now clock.Instant) {
+	m.abandon(c, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
 	_ = m.disconnect(c) // nothing can be done about an error here; the descriptor is gone in any case
 	c.backoff = min(max(2*c.backoff, minBackoff), maxBackoff)
 	c.retryAt = now.Add(c.backoff)
@@ -122,7 +157,7 @@ func (m *MemcachedTarget) retry(c *conn, now clock.Instant) {
 func (m *MemcachedTarget) abandon(c *conn, r load.Reply) {
 	for c.pending.len() > 0 {
 		rec := c.pending.head()
-		if rec.Fate == reqlog.Pending {
+		if rec.Fate == reqlog.Pending && !c.pending.answered(c.pending.first) {
 			if rec.Sent == 0 {
 				rec.Sent = r.At // it was about to be handed over
 			}
@@ -130,6 +165,17 @@ func (m *MemcachedTarget) abandon(c *conn, r load.Reply) {
 		}
 		c.pending.pop()
 	}
+}
+
+// giveUp settles what has waited for a connection that could not be established in time.
+func (m *MemcachedTarget) giveUp(c *conn, now clock.Instant) {
+	for i := c.pending.first; i != c.pending.tail; i++ {
+		if c.pending.at(i).Fate == reqlog.Pending {
+			m.counters.TimedOutDial++
+			m.delivered = true
+		}
+	}
+	m.abandon(c, load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1})
 }
 
 // disconnect closes the socket and forgets what was half read and half written.
@@ -140,7 +186,8 @@ func (m *MemcachedTarget) disconnect(c *conn) error {
 	err := errors.Join(m.poller.Remove(c.fd), unix.Close(c.fd))
 	c.state, c.fd = down, -1
 	c.out, c.written, c.blocked = c.out[:0], 0, false
-	c.rest, c.replyBytes = c.rest[:0], 0
+	c.taken, c.takenPart = c.pending.tail, 0
+	c.rest, c.replyBytes, c.hits = c.rest[:0], 0, 0
 	c.parser = memproto.ReplyParser{}
 	return err
 }
@@ -176,7 +223,7 @@ func (m *MemcachedTarget) connect(c *conn, now clock.Instant) {
 		return
 	}
 	c.fd, c.state = fd, connecting
-	c.retryAt = now.Add(m.cfg.DialTimeout)
+	c.retryAt = now.Add(clock.On(m.cfg.Clock, m.cfg.DialTimeout))
 	m.checkBy(c.retryAt)
 }
 
@@ -186,12 +233,25 @@ func (m *MemcachedTarget) connected(c *conn) {
 	if err == nil && code == 0 {
 		err = m.poller.Modify(c.fd, c.token, false)
 	}
+	now := m.cfg.Clock.Now()
 	if err != nil || code != 0 {
-		m.retry(c, m.cfg.Clock.Now())
+		m.delivered = m.delivered || c.pending.len() > 0
+		m.retry(c, now)
 		return
 	}
 	c.state = up
-	m.counters.Reconnects++
+	if c.fresh {
+		c.fresh = false
+	} else {
+		m.counters.Reconnects++
+	}
+	m.offer(c)
+	if len(c.out) > 0 { // requests have waited for it
+		c.stamp(now)
+		if err := m.write(c); err != nil {
+			m.lose(c)
+		}
+	}
 }
 
 // checkBy makes Wait look at timeouts and retries at that instant.
@@ -203,6 +263,7 @@ func (m *MemcachedTarget) check(now clock.Instant) {
 	for _, c := range m.conns {
 		if c.state != up && now >= c.retryAt {
 			if c.state == connecting {
+				m.giveUp(c, now)
 				m.retry(c, now)
 			} else {
 				m.connect(c, now)
@@ -221,7 +282,10 @@ func (m *MemcachedTarget) expire(c *conn, now clock.Instant) {
 	p := &c.pending
 	for p.waiting = max(p.waiting, p.first); p.waiting != p.tail; p.waiting++ {
 		rec := p.at(p.waiting)
-		if at := rec.Intended.Add(m.cfg.Timeout); at > now {
+		if p.answered(p.waiting) {
+			continue
+		}
+		if at := rec.Intended.Add(m.cfg.Timeout + m.grace()); at > now {
 			m.checkBy(at)
 			return
 		}
@@ -229,7 +293,19 @@ func (m *MemcachedTarget) expire(c *conn, now clock.Instant) {
 			rec.Sent = now // it was about to be handed over
 		}
 		m.delivered = true
-		m.judge(rec, load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1})
+		switch {
+		case c.state != up:
+			m.counters.TimedOutDial++
+		case c.blocked && p.waiting >= c.taken:
+			m.counters.TimedOutWrite++
+		default:
+			m.counters.TimedOutReply++
+		}
+		gaveUp := now
+		if m.cfg.Model != nil {
+			gaveUp = rec.Intended.Add(m.cfg.Timeout)
+		}
+		m.judge(rec, load.Reply{At: gaveUp, Outcome: load.Abandoned, Queued: -1, Service: -1})
 	}
 }
 
@@ -238,6 +314,7 @@ type ring struct {
 	records     []reqlog.Record // a power of two of them
 	first, tail uint64          // the oldest, and one past the newest
 	waiting     uint64          // the oldest that has not timed out, as far as is known
+	done        []bool          // by place: answered out of order; nil until there is such a reply
 }
 
 const firstRing = 64
@@ -245,13 +322,41 @@ const firstRing = 64
 func (r *ring) len() int                   { return int(r.tail - r.first) }
 func (r *ring) at(i uint64) *reqlog.Record { return &r.records[i&uint64(len(r.records)-1)] }
 func (r *ring) head() *reqlog.Record       { return r.at(r.first) }
-func (r *ring) pop()                       { r.first++ }
+
+// pop forgets the oldest.
+func (r *ring) pop() {
+	if r.done != nil {
+		r.done[r.first&uint64(len(r.done)-1)] = false
+	}
+	r.first++
+}
+
+// answered reports whether the request at position i has had its reply, out of order.
+func (r *ring) answered(i uint64) bool { return r.done != nil && r.done[i&uint64(len(r.done)-1)] }
+
+// answer notes the reply to the request at position i and lets go of those at the front that have had theirs.
+func (r *ring) answer(i uint64) {
+	if r.done == nil {
+		r.done = make([]bool, len(r.records))
+	}
+	r.done[i&uint64(len(r.done)-1)] = true
+	for r.first != r.tail && r.answered(r.first) {
+		r.pop()
+	}
+}
 
 func (r *ring) push(rec *reqlog.Record) {
 	if r.len() == len(r.records) {
 		grown := make([]reqlog.Record, max(2*len(r.records), firstRing))
 		for i := r.first; i != r.tail; i++ {
 			grown[i&uint64(len(grown)-1)] = *r.at(i)
+		}
+		if r.done != nil {
+			done := make([]bool, len(grown))
+			for i := r.first; i != r.tail; i++ {
+				done[i&uint64(len(done)-1)] = r.answered(i)
+			}
+			r.done = done
 		}
 		r.records = grown
 	}

@@ -31,6 +31,7 @@ type request struct {
 	key    string
 	opaque string // with its O
 	value  []byte
+	args   []string
 }
 
 // hangUp, as a reply, closes the connection.
@@ -100,7 +101,8 @@ func (f *fake) serve(c net.Conn) {
 		if len(words) > 1 {
 			r.key = words[1]
 		}
-		for _, w := range words[min(2, len(words)):] {
+		r.args = words[1:]
+		for _, w := range words[min(2, len(words)):] { // the classic commands have none
 			if w[0] == 'O' {
 				r.opaque = w
 			}
@@ -137,6 +139,14 @@ func plain(r request) string {
 		return "VA 3 s3 " + r.opaque + "\r\nabc\r\n"
 	case "ms", "md":
 		return "HD " + r.opaque + "\r\n"
+	case "get":
+		reply := ""
+		for _, key := range r.args {
+			if !strings.HasPrefix(key, "miss") {
+				reply += "VALUE " + key + " 0 3\r\nabc\r\n"
+			}
+		}
+		return reply + "END\r\n"
 	}
 	return "ERROR\r\n"
 }
@@ -185,7 +195,15 @@ func (c *client) close() {
 func (c *client) issue(from uint32, kind workloads.Kind, key string) {
 	now := c.clock.Now()
 	rec := reqlog.Record{Seq: c.seq, Intended: now, Queued: -1, Service: -1, Kind: uint8(kind)}
-	op := workloads.Op{Kind: kind, Key: []byte(key)}
+	op := workloads.Op{Kind: kind}
+	for i, k := range strings.Fields(key) {
+		if i == 0 {
+			op.Key = []byte(k)
+		} else {
+			op.More = append(op.More, []byte(k))
+		}
+	}
+	rec.Keys = uint8(1 + len(op.More))
 	if kind == workloads.Set {
 		op.Value = []byte("value of " + key)
 	}

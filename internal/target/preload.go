@@ -38,7 +38,18 @@ const (
 // Preload stores everything that the workload reads, then reads every key back and compares it with what was stored. A server that
 // answers reads with the header alone is held to the size. ctx bounds it; progress, where not nil, is called now and then with what
 // has been stored and how many keys have been verified.
-func Preload(ctx context.Context, addr string, w workloads.Preloader, progress func(stored Stored, verified int64)) (Stored, error) {
+//
+// Of several servers each is filled, since any of them may be asked for any key; what is returned is what one of them has.
+func Preload(ctx context.Context, addr string, w workloads.Preloader, progress func(stored Stored, verified int64)) (stored Stored, err error) {
+	for _, one := range split(addr) {
+		if stored, err = fill(ctx, one, w, progress); err != nil {
+			return stored, err
+		}
+	}
+	return stored, nil
+}
+
+func fill(ctx context.Context, addr string, w workloads.Preloader, progress func(stored Stored, verified int64)) (Stored, error) {
 	s, err := open(ctx, addr)
 	if err != nil {
 		return Stored{}, err
@@ -68,6 +79,7 @@ type preload struct {
 // item is one key and its value, as places in the arena.
 type item struct {
 	key, value, end int
+	expire          uint32 // seconds; 0 for never
 }
 
 func (p *preload) key(i item) []byte   { return p.arena[i.key:i.value] }
@@ -87,7 +99,7 @@ func (p *preload) each(ctx context.Context, ops iter.Seq[*workloads.Op], do func
 		return nil
 	}
 	for op := range ops {
-		i := item{key: len(p.arena), value: len(p.arena) + len(op.Key)}
+		i := item{key: len(p.arena), value: len(p.arena) + len(op.Key), expire: op.Expire}
 		p.arena = append(append(p.arena, op.Key...), op.Value...)
 		i.end = len(p.arena)
 		p.batch = append(p.batch, i)
@@ -135,7 +147,7 @@ func (p *preload) rounds(ctx context.Context, exchange func([]item) (shed []item
 func (p *preload) store(ctx context.Context) error {
 	return p.rounds(ctx, func(items []item) (shed []item, reason string, err error) {
 		for n, i := range items {
-			p.request = memproto.AppendMetaSet(p.request[:0], p.key(i), p.value(i), 0, uint64(n), false)
+			p.request = memproto.AppendMetaSet(p.request[:0], p.key(i), p.value(i), int64(i.expire), uint64(n), memproto.NoTimings)
 			if _, err := p.out.Write(p.request); err != nil {
 				return nil, "", err
 			}
@@ -187,7 +199,7 @@ func (p *preload) refused(i item, line []byte) error {
 func (p *preload) verify(ctx context.Context) error {
 	return p.rounds(ctx, func(items []item) (shed []item, reason string, err error) {
 		for n, i := range items {
-			p.request = memproto.AppendMetaGet(p.request[:0], p.key(i), uint64(n), false)
+			p.request = memproto.AppendMetaGet(p.request[:0], p.key(i), uint64(n), memproto.NoTimings)
 			if _, err := p.out.Write(p.request); err != nil {
 				return nil, "", err
 			}

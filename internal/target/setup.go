@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ParseAddr takes the address of a memcached server apart: memcached://host:port, memcached://[::1]:port or memcached:///path.sock.
+// ParseAddr takes the address of one memcached server apart: memcached://host:port, memcached://[::1]:port or memcached:///path.sock.
 // The results are what package net takes.
 func ParseAddr(addr string) (network, address string, err error) {
 	u, err := url.Parse(addr)
@@ -116,11 +116,29 @@ func (s *setup) line() ([]byte, error) {
 }
 
 func (s *setup) notMemcached(answer []byte) error {
-	return fmt.Errorf("answered %q: not a memcached server", answer[:min(len(answer), quoted)])
+	but := ""
+	if what := other(answer); what != "" {
+		but = " but " + what
+	}
+	return fmt.Errorf("answered %q: not a memcached server%s", answer[:min(len(answer), quoted)], but)
 }
 
-// Probe returns the version of the memcached server at addr. Its error names what answered instead.
+// Probe returns the version of the memcached server at addr, of the first where there are several; all must be ones. Its error names what
+// answered instead.
 func Probe(ctx context.Context, addr string) (version string, err error) {
+	for i, one := range split(addr) {
+		v, err := probe(ctx, one)
+		if err != nil {
+			return "", err
+		}
+		if i == 0 {
+			version = v
+		}
+	}
+	return version, nil
+}
+
+func probe(ctx context.Context, addr string) (version string, err error) {
 	s, err := open(ctx, addr)
 	if err != nil {
 		return "", err
@@ -149,8 +167,25 @@ func (s *setup) probe(ctx context.Context) (string, error) {
 	return string(version), nil
 }
 
-// Stats returns the server's statistics by name: those of `stats` when sub is empty, of `stats SUB` otherwise.
+// Stats returns the server's statistics by name: those of `stats` when sub is empty, of `stats SUB` otherwise. Counts of several servers
+// are added up.
 func Stats(ctx context.Context, addr, sub string) (map[string]string, error) {
+	var all map[string]string
+	for _, one := range split(addr) {
+		of, err := stats(ctx, one, sub)
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = of
+		} else {
+			sum(all, of)
+		}
+	}
+	return all, nil
+}
+
+func stats(ctx context.Context, addr, sub string) (map[string]string, error) {
 	s, err := open(ctx, addr)
 	if err != nil {
 		return nil, err

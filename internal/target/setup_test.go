@@ -46,9 +46,12 @@ func TestProbe(t *testing.T) {
 		t.Errorf("%q, %v", v, err)
 	}
 	for what, want := range map[string]string{
-		"HTTP/1.1 400 Bad Request\r\n\r\n": `answered "HTTP/1.1 400 Bad Request": not a memcached server`,
-		"-ERR unknown command\r\n":         `answered "-ERR unknown command": not a memcached server`,
+		"HTTP/1.1 400 Bad Request\r\n\r\n": `answered "HTTP/1.1 400 Bad Request": not a memcached server but an HTTP server`,
+		"-ERR unknown command\r\n":         `answered "-ERR unknown command": not a memcached server but a Redis server`,
 		"\x16\x03\x01":                     `answered "\x16\x03\x01": not a memcached server`,
+		"\x15\x03\x01\x00\x02\x02\x46":     "a server that wants TLS",
+		"SSH-2.0-OpenSSH_9.2\r\n":          "an SSH server",
+		"J\x00\x00\x00\x0a8.0.32\x00":      "a MySQL server",
 		strings.Repeat("x", 3*readBytes):   "not a memcached server",
 		hangUp:                             "closed the connection without an answer",
 	} {

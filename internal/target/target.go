@@ -22,8 +22,11 @@ import (
 
 // Config says where requests go and how.
 type Config struct {
-	Addr        string               // memcached://host:port or memcached:///path.sock
+	Addr        string               // memcached://host:port or memcached:///path.sock; several are used in turn, see Resolve
 	Conns       int                  // connections; client i uses connection i mod Conns
+	Shard       int                  // of Shards senders, which one this is: it has the connections whose number is Shard modulo Shards
+	Shards      int                  // 0 means 1
+	MaxConns    int                  // up to how many connections there may be, of all senders, once those asked for have their Window; 0 means Conns
 	Window      int                  // bound on requests under way on one connection, beyond which they are unsent; 0 means DefaultWindow
 	Clock       clock.Clock          // of the run
 	Timeout     time.Duration        // from the intended instant, after which the client stops waiting
@@ -32,13 +35,16 @@ type Config struct {
 	Spin        time.Duration        // how long before an instant Wait polls instead of sleeping; load.SpinAlways for all the time
 	DialTimeout time.Duration        // for establishing one connection; 0 means DefaultDialTimeout
 	Timings     bool                 // ask for the server's queueing delay and service time, which memcached does not tell
+	Model       *Model               // the server runs on a modelled machine; nil for a real one. Clock is then a stretched one
 }
 
 // Values for what a Config leaves open.
 const (
 	// DefaultWindow lets a queue form at the server, as open loop demands, rather than at the client. Memory for it is taken
 	// when it is needed.
-	DefaultWindow      = 1 << 16
+	DefaultWindow = 1 << 16
+	// Most bounds connections, and requests under way on one of them: what one server's port and one process's descriptors may allow.
+	Most               = 1 << 16
 	DefaultDialTimeout = 5 * time.Second
 )
 
@@ -57,8 +63,12 @@ func (c *Config) check() error {
 		return errors.New("target: a clock and a function to settle records are needed")
 	case c.Conns < 1:
 		return fmt.Errorf("%d connections: at least one is needed", c.Conns)
-	case c.Window < 0:
-		return fmt.Errorf("window of %d requests a connection: must not be negative", c.Window)
+	case c.Window < 0 || c.Window > Most:
+		return fmt.Errorf("window of %d requests a connection: must be between 0, for the default, and %d", c.Window, Most)
+	case c.Conns > Most || c.MaxConns > Most || c.MaxConns != 0 && c.MaxConns < c.Conns:
+		return fmt.Errorf("%d connections, at most %d: must not fall and not be above %d", c.Conns, c.MaxConns, Most)
+	case c.Shard < 0 || c.Shard >= c.Shards || c.Conns < c.Shards:
+		return fmt.Errorf("sender %d of %d with %d connections: each sender needs one", c.Shard, c.Shards, c.Conns)
 	case c.Timeout <= 0:
 		return fmt.Errorf("timeout %v: must be longer than 0", c.Timeout)
 	}
@@ -71,13 +81,16 @@ type MemcachedTarget struct {
 	cfg    Config
 	poller *poll.Poller
 	events []poll.Event
-	conns  []*conn
+	conns  []*conn // those of clients, then those that were added
+	own    int     // how many are of clients
+	roomy  []*conn // added ones that take requests
 	dirty  []*conn // with requests that have not been handed over
 
 	in        []byte        // what a read fills; shared, since it is used up at once
 	nextCheck clock.Instant // no request times out and no connection is retried before this instant
 	delivered bool          // since Wait began
 	counters  load.Counters
+	model     modelState
 }
 
 var _ load.Target = (*MemcachedTarget)(nil)
@@ -85,6 +98,7 @@ var _ load.Target = (*MemcachedTarget)(nil)
 // Memcached connects to a memcached server. When it returns, every connection stands and the server has proved to be one. ctx bounds
 // the time that it takes.
 func Memcached(ctx context.Context, cfg Config) (*MemcachedTarget, error) {
+	cfg.Shards = max(cfg.Shards, 1)
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -97,6 +111,13 @@ func Memcached(ctx context.Context, cfg Config) (*MemcachedTarget, error) {
 	if _, err := Probe(ctx, cfg.Addr); err != nil {
 		return nil, err
 	}
+	addrs, err := addresses(ctx, cfg.Addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.checkModel(ctx); err != nil {
+		return nil, err
+	}
 	poller, err := poll.New()
 	if err != nil {
 		return nil, err
@@ -105,23 +126,30 @@ func Memcached(ctx context.Context, cfg Config) (*MemcachedTarget, error) {
 		cfg: cfg, poller: poller, events: make([]poll.Event, min(cfg.Conns, 256)),
 		in: make([]byte, readBytes), nextCheck: clock.Never,
 	}
-	for i := range cfg.Conns {
-		c, err := m.dial(ctx, uint64(i))
+	for i := cfg.Shard; i < cfg.Conns; i += cfg.Shards {
+		c, err := m.dial(ctx, addrs[i%len(addrs)])
 		if err != nil {
 			_ = m.Close()
-			return nil, fmt.Errorf("connection %d of %d: %w", i+1, cfg.Conns, err)
+			return nil, fmt.Errorf("connection %d of %d: %w", i+1, cfg.Conns, explainLimit(err))
 		}
 		m.conns = append(m.conns, c)
 	}
+	m.own = len(m.conns)
 	return m, nil
 }
 
 // Counters returns what was noticed beside the fates of requests.
-func (m *MemcachedTarget) Counters() load.Counters { return m.counters }
+func (m *MemcachedTarget) Counters() load.Counters {
+	c := m.counters
+	if m.cfg.Model != nil {
+		c.ScaleNeeded = m.model.scaleNeeded(clock.Scale(m.cfg.Clock), m.cfg.Model.Network)
+	}
+	return c
+}
 
 // Issue appends one request to the buffer of its connection.
 func (m *MemcachedTarget) Issue(now clock.Instant, rec *reqlog.Record, op *workloads.Op, client uint32) {
-	c := m.conns[int(client)%len(m.conns)]
+	c := m.conns[int(client)/m.cfg.Shards%m.own]
 	rec.Attempts = 1
 	if c.state != up {
 		// The connection was offered the request in time; that there is none is not the generator's fault.
@@ -129,29 +157,47 @@ func (m *MemcachedTarget) Issue(now clock.Instant, rec *reqlog.Record, op *workl
 		m.judge(rec, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
 		return
 	}
-	if c.pending.len() >= m.cfg.Window || len(c.out)-c.written > maxUnwritten {
+	if c.full(m.cfg.Window) {
+		c = m.another(c, now)
+	}
+	if c == nil {
 		m.counters.WindowFull++
 		rec.Attempts = 0
 		m.judge(rec, load.Reply{At: now, Outcome: load.NotSent, Queued: -1, Service: -1})
 		return
 	}
 	before := len(c.out)
-	switch op.Kind {
-	case workloads.Get:
-		c.out = memproto.AppendMetaGet(c.out, op.Key, rec.Seq, m.cfg.Timings)
-	case workloads.Set:
-		c.out = memproto.AppendMetaSet(c.out, op.Key, op.Value, 0, rec.Seq, m.cfg.Timings)
-	case workloads.Delete:
-		c.out = memproto.AppendMetaDelete(c.out, op.Key, rec.Seq, m.cfg.Timings)
-	default:
-		panic("target: operation of an unknown kind")
-	}
+	m.encode(c, rec, op)
 	rec.BytesOut = uint32(min(len(c.out)-before, math.MaxUint32))
 	c.pending.push(rec)
 	m.checkBy(rec.Intended.Add(m.cfg.Timeout))
 	if !c.dirty {
 		c.dirty = true
 		m.dirty = append(m.dirty, c)
+	}
+}
+
+// encode appends a request to the buffer of a connection.
+func (m *MemcachedTarget) encode(c *conn, rec *reqlog.Record, op *workloads.Op) {
+	opaque, timings := rec.Seq, memproto.NoTimings
+	switch {
+	case m.cfg.Model != nil:
+		// Replies may come out of order; the opaque finds the place of the request.
+		opaque, timings = c.pending.tail, m.timed(rec)
+	case m.cfg.Timings:
+		timings = memproto.AskTimings
+	}
+	switch op.Kind {
+	case workloads.Get:
+		c.out = memproto.AppendMetaGet(c.out, op.Key, opaque, timings)
+	case workloads.Set:
+		c.out = memproto.AppendMetaSet(c.out, op.Key, op.Value, int64(op.Expire), opaque, timings)
+	case workloads.Delete:
+		c.out = memproto.AppendMetaDelete(c.out, op.Key, opaque, timings)
+	case workloads.MultiGet:
+		c.out = memproto.AppendGet(c.out, op.Key, op.More)
+	default:
+		panic("target: operation of an unknown kind")
 	}
 }
 
@@ -183,6 +229,7 @@ func (m *MemcachedTarget) write(c *conn) error {
 	c.written += n
 	if c.written == len(c.out) {
 		c.out, c.written = c.out[:0], 0
+		c.taken, c.takenPart = c.pending.tail, 0
 		if c.blocked {
 			c.blocked = false
 			return m.poller.Modify(c.fd, c.token, false)
@@ -190,6 +237,7 @@ func (m *MemcachedTarget) write(c *conn) error {
 		return nil
 	}
 	m.counters.SocketFull++
+	c.take(n)
 	c.compact()
 	if !c.blocked {
 		c.blocked = true
@@ -203,7 +251,7 @@ func (m *MemcachedTarget) Wait(until clock.Instant) {
 	m.delivered = false
 	for {
 		now := m.cfg.Clock.Now()
-		if now >= m.nextCheck {
+		if m.cfg.Model == nil && now >= m.nextCheck {
 			m.check(now)
 		}
 		n, _, err := m.poller.Wait(m.events, m.pause(now, until))
@@ -213,6 +261,9 @@ func (m *MemcachedTarget) Wait(until clock.Instant) {
 		}
 		for i := range m.events[:n] {
 			m.handle(&m.events[i])
+		}
+		if m.cfg.Model != nil {
+			m.modelTurn(now)
 		}
 		if m.delivered || now >= until {
 			return
@@ -225,7 +276,7 @@ func (m *MemcachedTarget) pause(now, until clock.Instant) time.Duration {
 	if m.cfg.Spin == load.SpinAlways || m.delivered {
 		return 0
 	}
-	return max(min(until, m.nextCheck).Sub(now)-m.cfg.Spin, 0)
+	return max(clock.Wall(m.cfg.Clock, min(until, m.nextCheck, m.model.next()).Sub(now))-m.cfg.Spin, 0)
 }
 
 func (m *MemcachedTarget) handle(e *poll.Event) {
@@ -285,11 +336,18 @@ func (m *MemcachedTarget) consume(c *conn, data []byte) bool {
 			}
 			continue
 		}
+		if r.Kind == memproto.ReplyItem { // more is to come before the request has its answer
+			if c.hits++; !c.awaitsItems() {
+				m.counters.OutOfStep++
+				return false
+			}
+			continue
+		}
 		if !m.reply(c, &r, now) {
 			m.counters.OutOfStep++
 			return false
 		}
-		c.replyBytes = 0
+		c.replyBytes, c.hits = 0, 0
 	}
 	if len(data) == len(m.in) { // a line that long is none
 		m.counters.OutOfStep++
@@ -304,22 +362,15 @@ func (m *MemcachedTarget) reply(c *conn, r *memproto.Reply, now clock.Instant) b
 	if c.pending.len() == 0 {
 		return false
 	}
+	if m.cfg.Model != nil {
+		return m.modelReply(c, r, now)
+	}
 	rec := c.pending.head()
 	if r.HasOpaque && r.Opaque != rec.Seq {
 		return false
 	}
-	answer := load.Reply{At: now, Queued: r.Queued, Service: r.Service, Bytes: uint32(min(c.replyBytes, math.MaxUint32))}
-	get := workloads.Kind(rec.Kind) == workloads.Get
-	switch r.Kind {
-	case memproto.ReplyValue, memproto.ReplyOK:
-		answer.Hit = get // a server may read the value and send the header alone
-	case memproto.ReplyMiss, memproto.ReplyNotFound, memproto.ReplyNotStored, memproto.ReplyExists:
-	case memproto.ReplyOverloaded:
-		answer.Outcome = load.Shed
-		answer.Reason, _ = control.ParseReason(r.Reason)
-	case memproto.ReplyServerError, memproto.ReplyClientError, memproto.ReplyError:
-		answer.Outcome = load.Broken
-	default:
+	answer, ok := c.answer(rec, r, now)
+	if !ok {
 		return false
 	}
 	m.delivered = true
@@ -330,7 +381,31 @@ func (m *MemcachedTarget) reply(c *conn, r *memproto.Reply, now clock.Instant) b
 		m.counters.LateAfter++
 	}
 	c.pending.pop()
+	m.offer(c)
 	return true
+}
+
+// answer says what a reply means to its request. ok is false if it is an answer to nothing of ours.
+func (c *conn) answer(rec *reqlog.Record, r *memproto.Reply, at clock.Instant) (answer load.Reply, ok bool) {
+	answer = load.Reply{At: at, Queued: r.Queued, Service: r.Service, Bytes: uint32(min(c.replyBytes, math.MaxUint32))}
+	get, multi := workloads.Kind(rec.Kind) == workloads.Get, workloads.Kind(rec.Kind) == workloads.MultiGet
+	switch r.Kind {
+	case memproto.ReplyOther:
+		answer.Hits = c.hits
+		return answer, multi && string(r.Text) == "END"
+	case memproto.ReplyValue, memproto.ReplyOK:
+		answer.Hit = get // a server may read the value and send the header alone
+	case memproto.ReplyMiss, memproto.ReplyNotFound, memproto.ReplyNotStored, memproto.ReplyExists:
+	case memproto.ReplyOverloaded:
+		answer.Outcome = load.Shed
+		answer.Reason, _ = control.ParseReason(r.Reason)
+	case memproto.ReplyServerError, memproto.ReplyClientError, memproto.ReplyError:
+		answer.Outcome = load.Broken
+	default:
+		return answer, false
+	}
+	// A read of several keys has no other answers than those above and these.
+	return answer, !multi || answer.Outcome != load.Answered
 }
 
 // judge decides a record's fate and hands it over.
@@ -346,6 +421,7 @@ func (m *MemcachedTarget) judge(rec *reqlog.Record, r load.Reply) {
 // Close settles what is pending as timed out and closes the connections.
 func (m *MemcachedTarget) Close() error {
 	now := m.cfg.Clock.Now()
+	m.modelClose(now)
 	var errs []error
 	for _, c := range m.conns {
 		m.abandon(c, load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1})

@@ -50,7 +50,7 @@ func TestRepliesInOrder(t *testing.T) {
 		if r.Fate != reqlog.OK || r.Attempts != 1 || r.Sent < r.Intended || r.Done <= r.Sent || r.Queued != -1 || r.Service != -1 {
 			t.Fatalf("%+v", r)
 		}
-		if r.Hit {
+		if r.Hits > 0 {
 			hits++
 			if workloads.Kind(r.Kind) != workloads.Get || r.BytesIn != uint32(len("VA 3 s3 O\r\nabc\r\n")+len(fmt.Sprintf("%x", r.Seq))) {
 				t.Fatalf("%+v", r)
@@ -101,8 +101,8 @@ func TestRefusalsAndErrors(t *testing.T) {
 	var got []row
 	for i, r := range c.settled {
 		got = append(got, row{want[i].Reply, r.Fate.String(), control.Reason(r.Reason).String()})
-		if r.Hit != (want[i].Reply == "HD") {
-			t.Errorf("%s: hit %v", want[i].Reply, r.Hit)
+		if (r.Hits > 0) != (want[i].Reply == "HD") {
+			t.Errorf("%s: hit %v", want[i].Reply, r.Hits)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -161,7 +161,7 @@ func TestTimedOutRepliesAreMatched(t *testing.T) {
 	if diff := cmp.Diff([]string{"timed_out", "timed_out", "ok"}, c.fates()); diff != "" {
 		t.Error(diff)
 	}
-	if n := c.Counters(); n != (load.Counters{LateAfter: 2}) {
+	if n := c.Counters(); n != (load.Counters{LateAfter: 2, TimedOutReply: 2}) {
 		t.Errorf("%+v", n)
 	}
 }
@@ -298,7 +298,7 @@ func TestLargeRepliesAreNotBuffered(t *testing.T) {
 	c.wait(20)
 	for _, r := range c.settled {
 		head := fmt.Sprintf("VA %d s%d O%x\r\n", size, size, r.Seq)
-		if r.Fate != reqlog.OK || !r.Hit || r.BytesIn != uint32(len(head)+size+2) {
+		if r.Fate != reqlog.OK || r.Hits != 1 || r.BytesIn != uint32(len(head)+size+2) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -400,7 +400,11 @@ func TestMemcachedRefuses(t *testing.T) {
 	good := Config{Addr: "memcached://127.0.0.1:1", Conns: 1, Clock: clock.NewReal(), Timeout: 1, Settle: func(*reqlog.Record) {}}
 	for want, change := range map[string]func(c *Config){
 		"at least one":       func(c *Config) { c.Conns = 0 },
-		"not be negative":    func(c *Config) { c.Window = -1 },
+		"window of -1":       func(c *Config) { c.Window = -1 },
+		"window of 70000":    func(c *Config) { c.Window = 70_000 },
+		"at most 70000":      func(c *Config) { c.MaxConns = 70_000 },
+		"must not fall":      func(c *Config) { c.Conns, c.MaxConns = 3, 2 },
+		"each sender":        func(c *Config) { c.Shards = 2 },
 		"longer than 0":      func(c *Config) { c.Timeout = 0 },
 		"a clock":            func(c *Config) { c.Clock = nil },
 		"connection refused": func(c *Config) {},

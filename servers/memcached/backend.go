@@ -2,14 +2,17 @@
 
 // Package memcached is an in-memory store that speaks memcached: the Backend of `refserver memcached`.
 //
-// Backend knows the commands, Store knows keys, values, time and memory.
+// Backend knows the commands; package cache has keys, values and memory.
 package memcached
 
 import (
 	"errors"
 	"fmt"
-	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"spillway/internal/cache"
 	"spillway/internal/memproto"
 	"spillway/servers"
 )
@@ -18,6 +21,7 @@ import (
 type Config struct {
 	Memory     int64 // bytes of all items together, keys and overhead included; beyond it the least recently used go
 	MaxItem    int   // bytes of the largest item, counted as memcached counts; at most half of Memory
+	NoEvict    bool  // refuse to store when Memory is full
 	HeaderOnly bool  // read a value through, but answer a hit without it
 }
 
@@ -27,8 +31,8 @@ func DefaultConfig() Config { return Config{Memory: 64 << 20, MaxItem: 1 << 20} 
 // Check says what is wrong with c, nil if nothing is.
 func (c Config) Check() error {
 	switch {
-	case c.Memory < 1<<10:
-		return fmt.Errorf("%d bytes of memory: at least 1 KiB is needed", c.Memory)
+	case c.Memory < cache.MinMemory:
+		return fmt.Errorf("%d bytes of memory: at least 1 MiB is needed", c.Memory)
 	case c.MaxItem < 1<<10 || c.MaxItem > 1<<30:
 		return fmt.Errorf("an item size limit of %d bytes: it must be from 1 KiB to 1 GiB", c.MaxItem)
 	case int64(c.MaxItem) > c.Memory/2:
@@ -37,86 +41,153 @@ func (c Config) Check() error {
 	return nil
 }
 
-// Backend executes commands on a Store.
+const (
+	// relative is the longest exptime, in seconds, that counts from now. Above it, it is Unix time.
+	relative = 60 * 60 * 24 * 30
+	// longAgo is when an item expires that is to be gone at once.
+	longAgo = 1
+	// copyBytes is up to which size a value is written while its shard is locked. Larger ones are written before they are visible.
+	copyBytes = 16 << 10
+)
+
+// Backend executes commands on a cache.
 type Backend struct {
-	store  *Store
-	header bool
+	config  Config
+	cache   *cache.Cache
+	now     atomic.Int64 // Unix time, with the precision of a second that memcached has
+	flushAt atomic.Int64 // the second at which everything is to become invalid; 0 for none
+	flushes atomic.Uint64
+	began   int64
+	stop    chan struct{}
+	ticking sync.WaitGroup
 }
 
 var _ servers.Backend = (*Backend)(nil)
 
 // New returns a Backend with an empty store. Close ends it.
 func New(c Config) (*Backend, error) {
-	if err := c.Check(); err != nil {
+	b, err := newBackend(c)
+	if err != nil {
 		return nil, fmt.Errorf("memcached: %w", err)
 	}
-	b := &Backend{store: newStore(c.Memory), header: c.HeaderOnly}
-	b.store.startClock()
+	b.startClock()
 	return b, nil
 }
 
-// Close stops the store's clock.
+// newBackend returns a Backend whose clock stands.
+func newBackend(c Config) (*Backend, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	// Items are a little larger here than memcached counts them. What is too large is decided as memcached would, before that.
+	store, err := cache.New(cache.Config{Memory: c.Memory, MaxItem: int64(c.MaxItem) + cache.Overhead, NoEvict: c.NoEvict})
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{config: c, cache: store, began: time.Now().Unix()}
+	b.now.Store(b.began)
+	return b, nil
+}
+
+// startClock keeps now up to date until Close.
+func (b *Backend) startClock() {
+	b.stop = make(chan struct{})
+	b.ticking.Go(func() {
+		ticker := time.NewTicker(time.Second / 4) // so that a second is late by at most a quarter
+		defer ticker.Stop()
+		for {
+			select {
+			case <-b.stop:
+				return
+			case t := <-ticker.C:
+				b.setTime(t.Unix())
+			}
+		}
+	})
+}
+
+func (b *Backend) setTime(now int64) {
+	b.now.Store(now)
+	if at := b.flushAt.Load(); at != 0 && at <= now && b.flushAt.CompareAndSwap(at, 0) {
+		b.cache.Flush()
+	}
+}
+
+// Close stops the clock and gives the memory back.
 func (b *Backend) Close() error {
-	b.store.stopClock()
-	return nil
+	if b.stop != nil {
+		close(b.stop)
+		b.ticking.Wait()
+	}
+	return b.cache.Close()
 }
 
 // Do executes a command.
 func (b *Backend) Do(cmd *memproto.Command, w *memproto.Writer) error {
-	w.HeaderOnly = b.header
-	switch cmd.Verb {
-	case memproto.Get, memproto.Gets:
-		for key := range cmd.ItemKeys {
-			if it, ok := b.store.Get(key, Access{}); ok {
-				b.hit(cmd, w, it)
-			}
-		}
-	case memproto.MetaGet:
-		it, ok := b.store.Get(cmd.Key, Access{NoUpdate: cmd.NoUpdate, Touch: cmd.HasTTL, Exptime: cmd.Exptime})
-		if ok {
-			b.hit(cmd, w, it)
-		}
-	case memproto.Set, memproto.MetaSet:
-		if cmd.TooLarge {
-			b.store.Refuse(cmd.Key)
-			w.Fail(memproto.TooLargeText)
-			return nil
-		}
-		result, cas, err := b.store.Set(Entry{
-			Key: cmd.Key, Value: cmd.Value, Owned: cmd.Owned, Flags: cmd.ClientFlags, Exptime: cmd.Exptime, BinaryKey: cmd.BinaryKey,
-			CAS: cmd.CAS, HasCAS: cmd.HasCAS,
-		})
-		if err != nil {
-			w.Fail("SERVER_ERROR " + err.Error())
-			return nil
-		}
-		w.Result(result, cas)
-	case memproto.Delete, memproto.MetaDelete:
-		w.Result(b.store.Delete(cmd.Key, cmd.CAS, cmd.HasCAS), 0)
+	w.HeaderOnly = b.config.HeaderOnly
+	now := b.now.Load()
+	switch v := cmd.Verb; {
+	case v == memproto.MetaGet:
+		b.metaGet(cmd, w, now)
+	case v.Retrieval():
+		b.get(cmd, w, now)
+	case v.Storage():
+		b.store(cmd, w, now)
+	case v == memproto.Delete || v == memproto.MetaDelete:
+		b.delete(cmd, w, now)
+	case v == memproto.Incr || v == memproto.Decr || v == memproto.MetaArithmetic:
+		b.arithmetic(cmd, w, now)
+	case v == memproto.Touch:
+		b.touch(cmd, w, now)
+	case v == memproto.FlushAll:
+		b.flush(cmd, w, now)
+	case v == memproto.MetaDebug:
+		b.debug(cmd, w, now)
 	default:
-		return errors.New("command " + cmd.Verb.String() + " is not for the store")
+		return errors.New("command " + v.String() + " is not for the store")
 	}
 	return nil
 }
 
-func (b *Backend) hit(cmd *memproto.Command, w *memproto.Writer, it memproto.Item) {
-	if b.header {
-		runtime.KeepAlive(readThrough(it.Value))
+// expiry turns an exptime as clients give it into Unix time, 0 for never.
+func expiry(now int64, exptime int32) int64 {
+	switch {
+	case exptime == 0:
+		return 0
+	case exptime < 0:
+		return longAgo
+	case exptime <= relative:
+		return now + int64(exptime)
 	}
-	w.Hit(cmd, it)
+	return int64(exptime)
 }
 
-// readThrough loads a byte of every cache line of v, so that the value crosses the memory bus as it would when it were sent. The sum
-// is returned to keep the compiler from leaving the loads out.
-//
-//go:noinline
-func readThrough(v []byte) (sum uint64) {
-	const line = 64
-	for i := 0; i < len(v); i += line {
-		sum += uint64(v[i])
+// ttl returns how many seconds an item has left, -1 for no end.
+func ttl(it cache.Item, now int64) int64 {
+	at := it.Expires()
+	if at == 0 {
+		return -1
 	}
-	if len(v) > 0 {
-		sum += uint64(v[len(v)-1]) // a value that does not begin at a line's start reaches into one line more
+	return max(at-now, 0)
+}
+
+// flush makes everything invalid, now or at a time to come. Without a precision finer than a second, what is stored in the second of
+// that time may go as well.
+func (b *Backend) flush(cmd *memproto.Command, w *memproto.Writer, now int64) {
+	b.flushes.Add(1)
+	w.Result(memproto.OK, 0)
+	if !cmd.HasTTL || cmd.Exptime <= 0 {
+		b.flushAt.Store(0)
+		b.cache.Flush()
+		return
 	}
-	return sum
+	switch at := expiry(now, cmd.Exptime); {
+	case at <= b.began: // nothing is as old as that
+		b.flushAt.Store(0)
+	case at <= now:
+		b.flushAt.Store(0)
+		b.cache.Flush()
+	default:
+		b.flushAt.Store(at)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -76,6 +77,80 @@ func TestGomemcache(t *testing.T) {
 		})
 	}
 	clients.Wait()
+}
+
+// TestGomemcacheWhole goes through everything else that the client can do.
+func TestGomemcacheWhole(t *testing.T) {
+	t.Parallel()
+	c := memcache.New(startOurs(t, memcached.DefaultConfig(), "127.0.0.1:0"))
+	c.Timeout = 20 * time.Second
+	defer c.Close()
+	item := func(key, value string) *memcache.Item {
+		return &memcache.Item{Key: key, Value: []byte(value), Flags: 3}
+	}
+	is := func(what string, got, want error) {
+		t.Helper()
+		if !errors.Is(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	has := func(key, want string) *memcache.Item {
+		t.Helper()
+		it, err := c.Get(key)
+		if err != nil || string(it.Value) != want {
+			t.Fatalf("%s: %v, %v, want %q", key, it, err, want)
+		}
+		return it
+	}
+	is("replacing nothing", c.Replace(item("k", "1")), memcache.ErrNotStored)
+	is("adding", c.Add(item("k", "2")), nil)
+	is("adding again", c.Add(item("k", "3")), memcache.ErrNotStored)
+	is("replacing", c.Replace(item("k", "4")), nil)
+	is("appending", c.Append(item("k", ">")), nil)
+	is("prepending", c.Prepend(item("k", "<")), nil)
+	is("appending to nothing", c.Append(item("none", "x")), memcache.ErrNotStored)
+	is("prepending to nothing", c.Prepend(item("none", "x")), memcache.ErrNotStored)
+
+	mine, other := has("k", "<4>"), has("k", "<4>")
+	mine.Value, other.Value = []byte("mine"), []byte("other")
+	is("swapping", c.CompareAndSwap(mine), nil)
+	is("swapping an old version", c.CompareAndSwap(other), memcache.ErrCASConflict)
+	is("deleting", c.Delete("k"), nil)
+	is("swapping nothing", c.CompareAndSwap(mine), memcache.ErrCacheMiss)
+
+	is("touching nothing", c.Touch("none", 10), memcache.ErrCacheMiss)
+	is("storing", c.Set(item("t", "x")), nil)
+	is("touching", c.Touch("t", 100), nil)
+	if it, err := c.GetAndTouch("t", 100); err != nil || string(it.Value) != "x" || it.Flags != 3 {
+		t.Errorf("get and touch: %v, %v", it, err)
+	}
+	is("touching away", c.Touch("t", -1), nil)
+	_, err := c.Get("t")
+	is("what is over", err, memcache.ErrCacheMiss)
+	_, err = c.GetAndTouch("t", 100)
+	is("get and touch of what is over", err, memcache.ErrCacheMiss)
+
+	_, err = c.Increment("n", 1)
+	is("increment of nothing", err, memcache.ErrCacheMiss)
+	is("storing", c.Set(item("n", "41")), nil)
+	if n, err := c.Increment("n", 60); n != 101 || err != nil {
+		t.Errorf("41 + 60 = %d, %v", n, err)
+	}
+	if n, err := c.Decrement("n", 200); n != 0 || err != nil {
+		t.Errorf("101 - 200 = %d, %v", n, err)
+	}
+	is("storing", c.Set(item("n", "x")), nil)
+	if _, err = c.Increment("n", 1); err == nil || !strings.Contains(err.Error(), "non-numeric") {
+		t.Errorf("increment of a text: %v", err)
+	}
+	is("a bad key", c.Set(item("a b", "")), memcache.ErrMalformedKey)
+	is("storing nothing", c.Set(item("empty", "")), nil)
+	has("empty", "")
+	is("ping", c.Ping(), nil)
+	is("deleting everything", c.DeleteAll(), nil)
+	is("flushing", c.FlushAll(), nil)
+	_, err = c.Get("empty")
+	is("what was flushed", err, memcache.ErrCacheMiss)
 }
 
 func TestHeaderOnly(t *testing.T) {

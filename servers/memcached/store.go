@@ -3,288 +3,313 @@
 package memcached
 
 import (
-	"errors"
-	"hash/maphash"
-	"sync"
-	"sync/atomic"
-	"time"
-	"unsafe"
+	"strconv"
 
+	"spillway/internal/cache"
 	"spillway/internal/memproto"
 )
 
-const (
-	// shards bound the waiting for one another of the loops that use a Store.
-	shards = 64
-	// mapBytes is about what an entry of a Go map from string to pointer takes, free places included.
-	mapBytes = 40
-	// overhead is what an item takes beside key and value.
-	overhead = int64(unsafe.Sizeof(item{})) + mapBytes
-	// relative is the longest exptime, in seconds, that counts from now. Above it, it is Unix time.
-	relative = 60 * 60 * 24 * 30
-)
+const noMemoryText = "SERVER_ERROR out of memory storing object"
 
-// ErrNoMemory is returned for an item that does not fit even when everything else has been evicted.
-var ErrNoMemory = errors.New("out of memory storing object")
-
-// Store is a cache: keys with values, up to a bound of memory. Its methods may be called from several goroutines at once.
-//
-// Values are never changed in place; a reply may refer to one after it has been replaced or evicted.
-type Store struct {
-	limit   int64
-	used    atomic.Int64 // bytes; never above limit
-	cas     atomic.Uint64
-	seed    maphash.Seed
-	now     atomic.Int64 // Unix time, with the precision of a second that memcached has
-	stop    chan struct{}
-	ticking sync.WaitGroup
-	shard   [shards]shard
+// modeOf returns what a storage command does, and whether it only does so to an item of a known version.
+func modeOf(cmd *memproto.Command) (mode memproto.Mode, versioned bool) {
+	switch cmd.Verb {
+	case memproto.Add:
+		mode = memproto.ModeAdd
+	case memproto.Replace:
+		mode = memproto.ModeReplace
+	case memproto.Append:
+		mode = memproto.ModeAppend
+	case memproto.Prepend:
+		mode = memproto.ModePrepend
+	case memproto.MetaSet:
+		mode = cmd.Mode
+	default:
+		mode = memproto.ModeSet
+	}
+	return mode, cmd.HasCAS && (mode == memproto.ModeSet || mode == memproto.ModeReplace)
 }
 
-// shard is a part of the keys with its own lock and its own order of use.
-type shard struct {
-	mu struct {
-		sync.Mutex
-		items  map[string]*item
-		lru    item // sentinel: next is the most recently used, prev the least
-		counts Counts
+// store executes the storage commands.
+func (b *Backend) store(cmd *memproto.Command, w *memproto.Writer, now int64) {
+	mode, versioned := modeOf(cmd)
+	if cmd.TooLarge {
+		b.refuse(cmd, w, storeTooLarge, memproto.TooLargeText, now)
+		return
 	}
-	_ [64]byte // so that the locks of two shards do not share a cache line
-}
-
-// item is one key with its value.
-type item struct {
-	prev, next *item
-	key        string
-	value      []byte
-	cas        uint64
-	exptime    int64 // Unix time; 0 for never
-	accessed   int64 // Unix time
-	flags      uint32
-	fetched    bool
-	binary     bool
-}
-
-func (it *item) bytes() int64 { return overhead + int64(len(it.key)) + int64(cap(it.value)) }
-
-// Counts are what a shard counts, in memcached's meaning.
-type Counts struct {
-	CmdGet, CmdSet, CmdTouch                     uint64
-	GetHits, GetMisses, GetExpired               uint64
-	DeleteHits, DeleteMisses                     uint64
-	TouchHits, TouchMisses                       uint64
-	CASHits, CASMisses, CASBadval                uint64
-	TotalItems, Evictions, Reclaimed, StoreLarge uint64
-}
-
-func newStore(memory int64) *Store {
-	s := &Store{limit: memory, seed: maphash.MakeSeed()}
-	s.now.Store(time.Now().Unix())
-	for i := range s.shard {
-		m := &s.shard[i].mu
-		m.items = make(map[string]*item)
-		m.lru.prev, m.lru.next = &m.lru, &m.lru
+	if mode == memproto.ModeAppend || mode == memproto.ModePrepend {
+		b.concat(cmd, w, mode == memproto.ModePrepend, now)
+		return
 	}
-	return s
-}
-
-// startClock keeps now up to date until stopClock.
-func (s *Store) startClock() {
-	s.stop = make(chan struct{})
-	s.ticking.Go(func() {
-		ticker := time.NewTicker(time.Second / 4) // so that a second is late by at most a quarter
-		defer ticker.Stop()
-		for {
-			select {
-			case <-s.stop:
-				return
-			case t := <-ticker.C:
-				s.now.Store(t.Unix())
-			}
-		}
-	})
-}
-
-func (s *Store) stopClock() {
-	close(s.stop)
-	s.ticking.Wait()
-}
-
-func (s *Store) home(key []byte) *shard { return &s.shard[maphash.Bytes(s.seed, key)%shards] }
-
-// Access says what a Get does beside looking.
-type Access struct {
-	NoUpdate bool  // do not count as use
-	Touch    bool  // set a new exptime
-	Exptime  int32 // as in memproto.Command
-}
-
-// Get looks a key up.
-func (s *Store) Get(key []byte, a Access) (memproto.Item, bool) {
-	now := s.now.Load()
-	sh := s.home(key)
-	m := &sh.mu
-	m.Lock()
-	defer m.Unlock()
-	m.counts.CmdGet++
-	if a.Touch {
-		m.counts.CmdTouch++
+	l := b.cache.Acquire(cmd.Key)
+	fresh, err := l.Room(len(cmd.Value), now)
+	if err != nil {
+		l.Release()
+		b.refuse(cmd, w, storeNoMemory, noMemoryText, now)
+		return
 	}
-	it := m.items[string(key)]
-	if it != nil && it.expired(now) {
-		s.drop(sh, it)
-		m.counts.GetExpired++
-		it = nil
+	if len(cmd.Value) > copyBytes {
+		l.Release()
+		fresh.Write(0, cmd.Value)
+		l = b.cache.Acquire(cmd.Key)
+	} else {
+		fresh.Write(0, cmd.Value)
 	}
-	if it == nil {
-		m.counts.GetMisses++
-		if a.Touch {
-			m.counts.TouchMisses++
-		}
-		return memproto.Item{}, false
-	}
-	m.counts.GetHits++
-	found := memproto.Item{
-		Key: key, Value: it.value, Flags: it.flags, CAS: it.cas, OldTTL: it.ttl(now), Idle: now - it.accessed, Fetched: it.fetched,
-		BinaryKey: it.binary,
-	}
-	if a.Touch {
-		m.counts.TouchHits++
-		it.exptime = expiry(now, a.Exptime)
-	}
-	found.TTL = it.ttl(now)
-	if !a.NoUpdate {
-		it.fetched, it.accessed = true, now
-		it.unlink()
-		it.linkAfter(&m.lru)
-	}
-	return found, true
-}
-
-// Entry is what Set stores.
-type Entry struct {
-	Key, Value []byte
-	Owned      bool // Value may be kept; otherwise it is copied
-	Flags      uint32
-	Exptime    int32 // as in memproto.Command
-	BinaryKey  bool
-	CAS        uint64
-	HasCAS     bool // store only over an item with this CAS number
-}
-
-// Set stores an entry. It returns memproto.Stored, or for an entry with CAS memproto.Exists or NotFound, and the item's new number.
-func (s *Store) Set(e Entry) (memproto.Result, uint64, error) {
-	now := s.now.Load()
-	value := e.Value
-	if !e.Owned {
-		value = append(make([]byte, 0, len(e.Value)), e.Value...)
-	}
-	it := &item{key: string(e.Key), value: value, flags: e.Flags, exptime: expiry(now, e.Exptime), accessed: now, binary: e.BinaryKey}
-	need := it.bytes()
-	if need > s.limit {
-		s.Refuse(e.Key)
-		return memproto.Pending, 0, ErrNoMemory
-	}
-	sh := s.home(e.Key)
-	m := &sh.mu
-	m.Lock()
-	m.counts.CmdSet++
-	old := m.items[string(e.Key)]
-	if old != nil && old.expired(now) {
-		s.drop(sh, old)
-		old = nil
-	}
-	if e.HasCAS {
-		switch {
-		case old == nil:
-			m.counts.CASMisses++
-			m.Unlock()
-			return memproto.NotFound, 0, nil
-		case old.cas != e.CAS:
-			m.counts.CASBadval++
-			m.Unlock()
-			return memproto.Exists, 0, nil
-		}
-		m.counts.CASHits++
-	}
-	for {
-		// The old value goes first. Replacing an item by one of its size must not cost a third one its place.
-		if old != nil {
-			s.drop(sh, old)
-		}
-		if s.reserve(sh, now, need) {
-			break
-		}
-		m.Unlock()
-		s.evictElsewhere(sh, now)
-		m.Lock()
-		if old = m.items[string(e.Key)]; old != nil && e.HasCAS { // somebody else was faster
-			m.Unlock()
-			return memproto.Exists, 0, nil
-		}
-	}
-	it.cas = s.cas.Add(1)
-	m.items[it.key] = it
-	it.linkAfter(&m.lru)
-	m.counts.TotalItems++
-	m.Unlock()
-	return memproto.Stored, it.cas, nil
-}
-
-// Delete removes a key. It returns memproto.Done, NotFound, or Exists if cas was asked for and is not the item's.
-func (s *Store) Delete(key []byte, cas uint64, hasCAS bool) memproto.Result {
-	sh := s.home(key)
-	m := &sh.mu
-	m.Lock()
-	defer m.Unlock()
-	it := m.items[string(key)]
+	defer l.Release()
+	l.Count(cmdSet)
+	fresh.SetFlags(cmd.ClientFlags)
+	fresh.SetExpires(expiry(now, cmd.Exptime))
+	fresh.SetBinary(cmd.BinaryKey)
+	old, ok := l.Find(now)
+	result := admit(l, old, ok, fresh, cmd, mode, versioned, now)
 	switch {
-	case it != nil && it.expired(s.now.Load()):
-		s.drop(sh, it)
-		fallthrough
-	case it == nil:
-		m.counts.DeleteMisses++
+	case result != memproto.Stored:
+		l.Abandon(fresh)
+		w.Result(result, 0)
+		return
+	case ok:
+		l.Replace(old, fresh)
+	default:
+		l.Insert(fresh)
+	}
+	w.Result(result, fresh.CAS())
+}
+
+// admit decides whether an item may take the place of the old one of its key, if ok says that there is one. It may take over properties
+// of it.
+func admit(l cache.Locked, old cache.Item, ok bool, fresh cache.Item, cmd *memproto.Command, mode memproto.Mode, versioned bool, now int64) memproto.Result {
+	switch {
+	case versioned && !ok:
+		l.Count(casMisses)
 		return memproto.NotFound
-	case hasCAS && it.cas != cas:
+	case versioned && cmd.CAS != 0 && old.CAS() == cmd.CAS:
+		l.Count(casHits)
+	case versioned && cmd.Stale && cmd.CAS != 0 && cmd.CAS < old.CAS():
+		// An older version than the one that was marked as stale: better than nothing, and still stale.
+		l.Count(casHits)
+		fresh.SetExpires(old.Expires())
+		fresh.SetStale(true)
+		fresh.SetWon(old.Won())
+	case versioned:
+		l.Count(casBadval)
 		return memproto.Exists
+	case mode == memproto.ModeAdd && ok:
+		l.Refresh(old, now)
+		return memproto.NotStored
+	case mode == memproto.ModeReplace && !ok:
+		return memproto.NotStored
 	}
-	s.drop(sh, it)
-	m.counts.DeleteHits++
-	return memproto.Done
+	return memproto.Stored
 }
 
-// Refuse takes note that an item was too large to be stored. An older value of its key goes: the client meant to replace it, and must
-// not find it again.
-func (s *Store) Refuse(key []byte) {
-	sh := s.home(key)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	sh.mu.counts.CmdSet++
-	sh.mu.counts.StoreLarge++
-	if it := sh.mu.items[string(key)]; it != nil {
-		s.drop(sh, it)
+// refuse takes note that an item could not be stored. Where it was to replace whatever there is, that goes: the client must not find
+// it again.
+func (b *Backend) refuse(cmd *memproto.Command, w *memproto.Writer, counter int, text string, now int64) {
+	l := b.cache.Acquire(cmd.Key)
+	defer l.Release()
+	l.Count(counter)
+	if cmd.Verb == memproto.Set || cmd.Verb == memproto.MetaSet {
+		if it, ok := l.Find(now); ok {
+			l.Delete(it)
+		}
+	}
+	w.Fail(text)
+}
+
+// concat executes append and prepend. A large value is put together with the shard released, and starts over if the item has changed
+// meanwhile; then somebody else has got something done.
+func (b *Backend) concat(cmd *memproto.Command, w *memproto.Writer, front bool, now int64) {
+	for first := true; ; first = false {
+		l := b.cache.Acquire(cmd.Key)
+		if first {
+			l.Count(cmdSet)
+		}
+		old, ok := l.Find(now)
+		result := memproto.NotStored
+		if ok && cmd.HasCAS && cmd.CAS != 0 && cmd.CAS != old.CAS() {
+			ok, result = false, memproto.Exists
+		}
+		if !ok || memproto.ItemBytes(len(cmd.Key), old.Size()+len(cmd.Value), old.Flags()) > b.config.MaxItem {
+			l.Release()
+			w.Result(result, 0)
+			return
+		}
+		version := old.CAS()
+		old.Pin() // making room must not evict what is to be copied
+		fresh, err := l.Room(old.Size()+len(cmd.Value), now)
+		if err != nil {
+			l.Unpin(old)
+			l.Release()
+			w.Result(memproto.NotStored, 0)
+			return
+		}
+		if fresh.Size() > copyBytes {
+			l.Release()
+			join(fresh, old, cmd.Value, front)
+			l = b.cache.Acquire(cmd.Key)
+		} else {
+			join(fresh, old, cmd.Value, front)
+		}
+		same := l.Same(old, version)
+		if same {
+			fresh.SetFlags(old.Flags())
+			fresh.SetExpires(old.Expires())
+			l.Link(fresh)
+			w.Result(memproto.Stored, fresh.CAS())
+		} else {
+			l.Abandon(fresh)
+		}
+		l.Unpin(old)
+		l.Release()
+		if same {
+			return
+		}
 	}
 }
 
-// expiry turns an exptime as clients give it into Unix time, 0 for never.
-func expiry(now int64, exptime int32) int64 {
+// join writes old and b into fresh, b in front or behind.
+func join(fresh, old cache.Item, b []byte, front bool) {
+	at, own := 0, old.Size()
+	if front {
+		at, own = len(b), 0
+	}
+	for piece := range old.Segments {
+		fresh.Write(at, piece)
+		at += len(piece)
+	}
+	fresh.Write(own, b)
+}
+
+// delete executes delete and md.
+func (b *Backend) delete(cmd *memproto.Command, w *memproto.Writer, now int64) {
+	l := b.cache.Acquire(cmd.Key)
+	defer l.Release()
+	it, ok := l.Find(now)
 	switch {
-	case exptime == 0:
-		return 0
-	case exptime < 0:
-		return 1 // long ago
-	case exptime <= relative:
-		return now + int64(exptime)
+	case !ok:
+		l.Count(deleteMisses)
+		w.Result(memproto.NotFound, 0)
+		return
+	case cmd.HasCAS && it.CAS() != cmd.CAS:
+		l.Count(deleteMisses)
+		w.Result(memproto.Exists, 0)
+		return
+	case cmd.Verb == memproto.MetaDelete && cmd.Stale:
+		if cmd.HasTTL {
+			it.SetExpires(expiry(now, cmd.Exptime))
+		}
+		it.SetStale(true)
+		it.SetWon(false) // the next client that asks is to recache it
+		it.SetCAS(b.cache.NextCAS())
+	default:
+		l.Count(deleteHits)
+		l.Delete(it)
 	}
-	return int64(exptime)
+	w.Result(memproto.Done, 0)
 }
 
-func (it *item) expired(now int64) bool { return it.exptime != 0 && it.exptime <= now }
-
-// ttl returns how many seconds it has left, -1 for no end.
-func (it *item) ttl(now int64) int64 {
-	if it.exptime == 0 {
-		return -1
+// arithmetic executes incr, decr and ma.
+func (b *Backend) arithmetic(cmd *memproto.Command, w *memproto.Writer, now int64) {
+	l := b.cache.Acquire(cmd.Key)
+	defer l.Release()
+	down := cmd.Verb == memproto.Decr || cmd.Mode == memproto.ModeDecrement
+	it, ok := l.Find(now)
+	switch {
+	case !ok && cmd.HasVivify:
+		b.vivify(l, cmd, w, now)
+		return
+	case !ok:
+		l.Count(missesOf(down))
+		w.Result(memproto.NotFound, 0)
+		if cmd.LongOpaque {
+			w.Fail(memproto.OpaqueText)
+		}
+		return
+	case it.Size() == 0:
+		w.Fail(memproto.NotNumericText)
+		return
+	case cmd.CAS != 0 && cmd.CAS != it.CAS():
+		w.Result(memproto.Exists, 0)
+		if cmd.LongOpaque {
+			w.Fail(memproto.OpaqueText)
+		}
+		return
 	}
-	return max(it.exptime-now, 0)
+	value, ok := memproto.ParseUint64(it.First())
+	if !ok || it.Size() > len(it.First()) { // so large a value is no number, or not one worth the trouble
+		w.Fail(memproto.NotNumericText)
+		return
+	}
+	switch {
+	case !down:
+		value += cmd.Delta
+	case cmd.Delta > value:
+		value = 0
+	default:
+		value -= cmd.Delta
+	}
+	l.Count(hitsOf(down))
+	if it, ok = b.setNumber(l, it, value, now); !ok {
+		w.Fail("SERVER_ERROR out of memory")
+		return
+	}
+	b.answerNumber(it, cmd, w, value, false, now)
+}
+
+// setNumber gives an item another number: in its place if it is long enough and nobody reads it, with spaces to the old length.
+func (b *Backend) setNumber(l cache.Locked, it cache.Item, value uint64, now int64) (cache.Item, bool) {
+	var digits [20]byte
+	text := strconv.AppendUint(digits[:0], value, 10)
+	if len(text) <= it.Size() && !it.Pinned() {
+		it.SetCAS(b.cache.NextCAS())
+		rest := it.First()
+		for i := copy(rest, text); i < len(rest); i++ {
+			rest[i] = ' '
+		}
+		l.Refresh(it, now)
+		return it, true
+	}
+	it.Pin() // making room must not evict it
+	fresh, err := l.Room(len(text), now)
+	if err != nil {
+		l.Unpin(it)
+		return it, false
+	}
+	fresh.Write(0, text)
+	fresh.SetFlags(it.Flags())
+	fresh.SetExpires(it.Expires())
+	l.Link(fresh)
+	l.Unpin(it)
+	return fresh, true
+}
+
+// vivify makes the item that ma did not find.
+func (b *Backend) vivify(l cache.Locked, cmd *memproto.Command, w *memproto.Writer, now int64) {
+	var digits [20]byte
+	text := strconv.AppendUint(digits[:0], cmd.Initial, 10)
+	it, err := l.Room(len(text), now)
+	if err != nil {
+		w.Fail("SERVER_ERROR Out of memory allocating new item")
+		return
+	}
+	it.Write(0, text)
+	l.Link(it)
+	b.answerNumber(it, cmd, w, cmd.Initial, true, now)
+}
+
+func (b *Backend) answerNumber(it cache.Item, cmd *memproto.Command, w *memproto.Writer, value uint64, created bool, now int64) {
+	found := memproto.Item{CAS: it.CAS(), TTL: ttl(it, now), Created: created}
+	for flag := range cmd.Flags {
+		switch {
+		case flag[0] == 'T':
+			setExpires(it, expiry(now, cmd.Exptime), &found, now)
+		case flag[0] == 'N' && created:
+			setExpires(it, expiry(now, cmd.Vivify), &found, now)
+		}
+	}
+	if cmd.LongOpaque {
+		w.Fail(memproto.OpaqueText)
+		return
+	}
+	w.Number(value, found)
 }

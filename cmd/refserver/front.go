@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"spillway/control"
+	"spillway/control/catalog"
+	"spillway/servers"
+)
+
+// frontFlags are about the front end and its controller, whatever kind of server is behind it.
+type frontFlags struct {
+	listen   []string
+	conns    int
+	threads  int
+	control  string
+	settings []string
+	slots    int
+	queue    int
+	metrics  string
+
+	slo, deadline, idle duration
+}
+
+func (f *frontFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringArrayVar(&f.listen, "listen", []string{"127.0.0.1:11211"}, "address to listen on: host:port or unix:///path; may be repeated")
+	flags.IntVarP(&f.conns, "max-conns", "c", 1024, "connections beyond this are turned away")
+	flags.IntVarP(&f.threads, "threads", "t", 0, "event loops; 0 for one a core")
+	flags.StringVar(&f.control, "control", "none", "overload controller: "+strings.Join(catalog.Names(), ", "))
+	flags.StringArrayVar(&f.settings, "control-set", nil, "setting of the controller, key=value; may be repeated")
+	flags.Var(&f.slo, "slo", "latency objective, given to the controller as each request's budget of waiting; 0 for none")
+	flags.IntVar(&f.slots, "slots", 0, "requests in service at once; 0 for what suits the server, -1 for no limit")
+	flags.IntVar(&f.queue, "queue", 0, "requests that may wait in the gate; 0 for no limit")
+	flags.Var(&f.deadline, "deadline", "refuse a request that has waited longer than this; 0 for never")
+	flags.Var(&f.idle, "idle-timeout", "close a connection without traffic after this; 0 for never")
+	flags.StringVar(&f.metrics, "metrics", "", "host:port of a /metrics page for Prometheus; empty for none")
+}
+
+// config returns the front end's configuration. All errors are mistakes of usage.
+func (f *frontFlags) config() (servers.Config, error) {
+	c := servers.Default()
+	if f.slots < -1 || f.threads < 0 {
+		return c, errors.New("slots must be at least -1 and threads at least 0")
+	}
+	if f.threads > 0 {
+		c.Loops = f.threads
+	}
+	c.Listen, c.MaxConns, c.Slots, c.Queue, c.Metrics = f.listen, f.conns, f.slots, f.queue, f.metrics
+	c.SLO, c.Deadline, c.IdleTimeout = time.Duration(f.slo), time.Duration(f.deadline), time.Duration(f.idle)
+	return c, nil
+}
+
+// newController returns the controller that the flags name, for the machine that the server runs on.
+func newController(name string, settings []string, c *servers.Config) (control.Controller, error) {
+	parsed, err := catalog.ParseSettings(settings)
+	if err != nil {
+		return nil, err
+	}
+	cores := c.Loops
+	if c.Model != nil {
+		cores = c.Model.Machine.Cores
+	}
+	return catalog.New(name, parsed, catalog.Env{Cores: cores})
+}
+
+// serve serves until SIGTERM or SIGINT. It owns the backend.
+func serve(c *cobra.Command, backend servers.Backend, controller control.Controller, front servers.Config) error {
+	// Signals are caught before anything says that the server is there to be signalled.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	server, err := servers.New(backend, controller, front)
+	if err != nil {
+		return errors.Join(err, backend.Close())
+	}
+	if addr := server.MetricsAddr(); addr != "" {
+		fmt.Fprintf(c.ErrOrStderr(), "refserver: metrics on http://%s/metrics\n", addr)
+	}
+	for _, addr := range server.Addrs() {
+		if _, err := fmt.Fprintf(c.OutOrStdout(), "refserver: listening on %s\n", addr); err != nil {
+			return errors.Join(err, server.Close())
+		}
+	}
+	return server.Serve(ctx)
+}

@@ -1,0 +1,210 @@
+//go:build linux
+
+package harness
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"spillway/control/catalog"
+	"spillway/internal/dist"
+	"spillway/internal/target"
+	"spillway/profiles"
+	"spillway/workloads"
+)
+
+const (
+	refserverMemory = 64 << 20 // of refserver memcached
+	refserverItem   = 1 << 20
+	refserverConns  = 1024
+	// ownConns are the connections that we use beside those of the load: to fill the server, to ask for its counts, to watch it.
+	ownConns = 16
+	// maxPreload bounds the keys stored in a server whose memory we do not know. At the rate of a fast server it takes minutes.
+	maxPreload = 100_000_000
+)
+
+// refuseSettings says what the server would refuse of its settings, with the place, before it is started.
+func refuseSettings(p *profiles.Profile) error {
+	for _, key := range slices.Sorted(maps.Keys(p.Server.Settings)) {
+		if err := checkSetting(key, p.Server.Settings[key]); err != nil {
+			return mistake(p, "server.settings."+key, "server.settings.%s: %w", key, err)
+		}
+	}
+	if p.Server.Kind != "memcached" || p.On == groundSim {
+		return nil
+	}
+	memory, item := sizes(p)
+	if item > memory/2 {
+		return mistake(p, "server.settings.max_item", "server.settings: the largest item (max_item) is at most half of the memory, which is %s",
+			profiles.Size(memory))
+	}
+	return nil
+}
+
+// checkSetting judges one value. Keys that are not known here are judged where they are used.
+func checkSetting(key, text string) error {
+	whole := func(least int) error {
+		if n, err := strconv.ParseInt(text, 10, 32); err != nil || n < int64(least) {
+			return fmt.Errorf("%q is not a whole number from %d", text, least)
+		}
+		return nil
+	}
+	size := func(plain, least, most int64) error {
+		n, err := sizeOf(text, plain)
+		if err == nil && (n < least || n > most) {
+			err = fmt.Errorf("%q is not between %s and %s", text, profiles.Size(least), profiles.Size(most))
+		}
+		return err
+	}
+	switch key {
+	case "slots":
+		return whole(-1)
+	case "queue", "threads":
+		return whole(0)
+	case "max_conns":
+		return whole(1)
+	case "reply":
+		if text != "full" && text != "header" {
+			return fmt.Errorf("%q: it is full or header", text)
+		}
+	case "memory":
+		return size(1<<20, 1<<20, math.MaxInt64)
+	case "max_item":
+		return size(1, 1<<10, 1<<30)
+	case "deadline", "slo":
+		_, err := dist.ParseDuration(text)
+		return err
+	}
+	return nil
+}
+
+// sizeOf reads a size as refserver does: a plain number counts plain bytes, memcached's letters k, m and g powers of 1024.
+func sizeOf(text string, plain int64) (int64, error) {
+	number, unit := text, plain
+	for suffix, scale := range map[string]int64{"k": 1 << 10, "m": 1 << 20, "g": 1 << 30} {
+		if head, ok := strings.CutSuffix(strings.ToLower(text), suffix); ok {
+			number, unit = head, scale
+		}
+	}
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+		if n < 0 || n > math.MaxInt64/unit {
+			return 0, fmt.Errorf("size %q is out of range", text)
+		}
+		return n * unit, nil
+	}
+	return dist.ParseSize(text)
+}
+
+// sizes returns the memory and the largest item of a memcached server that we start. Its settings have been checked.
+func sizes(p *profiles.Profile) (memory, item int64) {
+	memory, item = refserverMemory, refserverItem
+	if text := p.Server.Settings["memory"]; text != "" {
+		memory, _ = sizeOf(text, 1<<20)
+	}
+	if text := p.Server.Settings["max_item"]; text != "" {
+		item, _ = sizeOf(text, 1)
+	}
+	return memory, item
+}
+
+// refusePreload says when there is more to be stored than the server can hold: most reads would miss, and storing it would take hours.
+func refusePreload(p *profiles.Profile) error {
+	if p.Workload.Kind != "kv" {
+		return nil
+	}
+	classes, err := p.Workload.KVClasses()
+	if err != nil {
+		return usage("%s: workload: %w", p.File(), err)
+	}
+	kv, err := workloads.NewKV(classes)
+	if err != nil {
+		return usage("%s: workload: %w", p.File(), err)
+	}
+	items, bytes := kv.Footprint()
+	memory, _ := sizes(p)
+	switch {
+	case items > maxPreload:
+		return mistake(p, "workload.classes", "workload.classes: %d keys would be stored before each point, at most %d are possible", items, maxPreload)
+	case p.Server.Kind == "memcached" && bytes > memory:
+		return mistake(p, "server.settings.memory",
+			"the values of %d keys take %s and server.settings.memory is %s: give it more, or the classes fewer keys or smaller values",
+			items, profiles.Size(bytes), profiles.Size(memory))
+	}
+	return nil
+}
+
+// connections returns the flags that let a server of ours take every connection of the load.
+func connections(p *profiles.Profile) ([]string, error) {
+	need := max(p.Workload.Connections, p.Workload.MaxConnections) + ownConns
+	text, given := p.Server.Settings["max_conns"]
+	most, _ := strconv.Atoi(text)
+	switch {
+	case given && most < need:
+		return nil, mistake(p, "server.settings.max_conns",
+			"server.settings.max_conns: %d is too few for workload.connections and the %d of our own; leave it out, or make it %d", most, ownConns, need)
+	case !given && need > refserverConns:
+		return []string{"--max-conns", strconv.Itoa(need)}, nil
+	}
+	return nil, nil
+}
+
+// refuseController says what is wrong with the settings of a controller, and at which of them.
+func refuseController(p *profiles.Profile, i int) error {
+	c := &p.Controllers[i]
+	// Only the check is wanted; the controller itself is made where it runs.
+	check := func(settings map[string]string) error {
+		parsed, err := catalog.ParseSettings(settingList(settings))
+		if err == nil {
+			_, err = catalog.New(c.Name, parsed, catalog.Env{Cores: 1})
+		}
+		return err
+	}
+	err := check(c.Settings)
+	if err == nil {
+		return nil
+	}
+	path := fmt.Sprintf("controllers.%d.name", i)
+	// To blame is the setting without which there would be no such mistake.
+	for _, key := range slices.Sorted(maps.Keys(c.Settings)) {
+		rest := maps.Clone(c.Settings)
+		delete(rest, key)
+		if without := check(rest); without == nil || without.Error() != err.Error() {
+			path = fmt.Sprintf("controllers.%d.settings.%s", i, key)
+			break
+		}
+	}
+	return mistake(p, path, "controllers: %s: %w", c.Label(), err)
+}
+
+// refuseTarget says what is wrong with the address of a server that runs already.
+func refuseTarget(addr string) error {
+	rest, found := strings.CutPrefix(addr, "memcached://")
+	if !found {
+		return fmt.Errorf("target %q: write memcached://host:port or memcached:///path.sock", addr)
+	}
+	list := []string{rest}
+	if !strings.HasPrefix(rest, "/") { // a path may hold commas
+		list = strings.Split(rest, ",")
+	}
+	for _, one := range list {
+		network, address, err := target.ParseAddr("memcached://" + one)
+		if err != nil {
+			return err
+		}
+		_, port, err := net.SplitHostPort(address)
+		if n, perr := strconv.ParseUint(port, 10, 16); network == "tcp" && (err != nil || perr != nil || n == 0) {
+			return fmt.Errorf("target %q: a port is 1 to 65535", "memcached://"+one)
+		}
+	}
+	return nil
+}
+
+// mistake is a usage error with its place in the profile.
+func mistake(p *profiles.Profile, path, format string, args ...any) error {
+	return usageError{p.Mistake(path, "%v", fmt.Errorf(format, args...))}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package synthetic_test
+
+const raceEnabled = false
