@@ -22,7 +22,7 @@ type warning struct {
 // warnings is the one list of codes. The load driver and the harness set them, in column warnings of points.csv; the numbers behind one
 // stand in the manifest.
 var warnings = []warning{
-	{"send_lag", Fatal, "Requests left later than they were due: the p99 send lag exceeds 10 % of the tightest SLO, so the generator shaped the load. Lower the rate, stop what else runs on this machine, or give the generator a core of its own (--pace spin)."},
+	{"send_lag", Fatal, "Requests left later than they were due: the p99 send lag exceeds 10 % of the tightest SLO (without an SLO: of the p99 latency), so the generator shaped the load. Lower the rate, stop what else runs on this machine, or give the generator a core of its own (--pace spin)."},
 	{"unsent", Graded, "Requests could not be handed to the transport: the generator's own fault, not the server's."},
 	{"accounting", Fatal, "The counts do not add up to the requests that were due, or contradict each other. This is a defect of loadgen; please report it with the result directory."},
 	{"little", Fatal, "The mean number of requests in flight is not what their times in flight give (Little's law), so a clock or a count is wrong."},

@@ -326,10 +326,8 @@ func (s *sender) cut() {
 		s.target.Issue(now, &s.rec, op, client)
 	}
 	s.target.Flush(now)
-	next := s.due()
-	if _, closed := s.source.(*load.Closed); closed { // what would come next is not known
-		next = min(next, max(now, last+1))
-	}
+	// The next request may be due a long time from now, and no time that has not passed belongs to the window.
+	next := min(s.due(), max(now, last+1))
 	first, _ := s.run.next.meet(-next, wait)
 	s.end = min(s.end, -first)
 	s.tally.Cut(s.end)

@@ -319,6 +319,33 @@ func TestNoDrain(t *testing.T) {
 	}
 }
 
+// TestLagWithoutAnSLO: a generator that stands still is not believed even where no limit is named; one whose server stands still is.
+func TestLagWithoutAnSLO(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		issue   func(m *model, n int)
+		invalid []string
+	}{
+		"generator": {func(m *model, n int) {
+			if n == 1500 {
+				m.clock.to(m.clock.Now().Add(500 * time.Millisecond))
+			}
+		}, []string{WarnSendLag}},
+		"nobody": {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &model{}
+			if tc.issue != nil {
+				m.issue = func(n int) { tc.issue(m, n) }
+			}
+			p := testPlan(t, m, arrival.KindConstant)
+			p.Classes[0].SLO = 0
+			wantWarnings(t, mustRun(t, t.Context(), p), tc.invalid, tc.invalid)
+		})
+	}
+}
+
 func TestCutShort(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -357,6 +384,36 @@ func TestCutShort(t *testing.T) {
 				t.Error("the target was not closed")
 			}
 		})
+	}
+}
+
+// TestCutAtALowRate: a request every ten seconds, and Ctrl-C three seconds after one of them. The window ends then, not when the next would
+// have been due.
+func TestCutAtALowRate(t *testing.T) {
+	t.Parallel()
+	m := &model{}
+	p := testPlan(t, m, arrival.KindConstant)
+	p.WarmUp, p.Window = 0, time.Minute
+	kv, err := workloads.NewKV([]workloads.KVClass{{Name: "get", Share: 1, Keys: 10, ValueSize: dist.Constant{Value: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Generator, err = load.NewGenerator(load.Config{
+		Seed: 1, Clients: 1, Workload: kv, Arrivals: arrival.NewConstant(0.1, 0), End: clock.Instant(p.Window),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	began := m.clock.Now().Add(startDelay)
+	m.wait = func(now clock.Instant) {
+		if now >= began.Add(13*time.Second) {
+			cancel()
+		}
+	}
+	r := mustRun(t, ctx, p)
+	if window := r.Tally.Window(); !r.CutShort || r.Arrivals != 2 || window < 13*time.Second || window > 14*time.Second {
+		t.Errorf("cut short %v after %d arrivals, window %v; want 2 in 13 s", r.CutShort, r.Arrivals, window)
 	}
 }
 

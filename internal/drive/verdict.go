@@ -38,7 +38,8 @@ const (
 )
 
 const (
-	lagShare       = 0.10  // of the tightest SLO
+	lagShare       = 0.10 // of the tightest SLO, or of the p99 latency where there is none
+	leastLag       = time.Millisecond
 	unsentShare    = 0.01  // of arrivals
 	cpuShare       = 0.90  // of a core
 	gcShare        = 0.001 // of the window on the wall clock
@@ -124,7 +125,7 @@ func (r *Result) judgeNumbers(computed bool) {
 	r.invalid(!stats.Little(r.InFlight, r.Tally.Busy, r.Tally.Window(), all.Sent()), WarnLittle)
 	slo := r.Tally.TightestSLO()
 	// On the model ground a late sender is part of the network, unless it is so late that judgeScale has something to say.
-	r.invalid(!computed && slo > 0 && float64(all.SendLag.Percentile(99)) > lagShare*float64(slo), WarnSendLag)
+	r.invalid(!computed && all.SendLag.Percentile(99) > lagLimit(slo, &all), WarnSendLag)
 	unsent := all.Fates[reqlog.Unsent]
 	if float64(unsent) > unsentShare*float64(r.Arrivals) {
 		r.invalid(true, WarnUnsent)
@@ -135,6 +136,16 @@ func (r *Result) judgeNumbers(computed bool) {
 	r.warn(r.Arrivals == 0, WarnNoArrivals)
 	r.warn(drifts(&all, r.Tally.Window()), WarnDrift)
 	r.warn(all.Latency.Overflow()+all.SendLag.Overflow()+all.Queue.Overflow()+all.Service.Overflow() > 0, WarnOverflow)
+}
+
+// lagLimit returns how much of the p99 send lag may be the generator's before it, rather than the server, shaped the result: a share of the
+// tightest SLO. Without an SLO it is that share of the p99 latency, and no less than a millisecond, below which it hardly matters to a
+// user who named no limit.
+func lagLimit(slo time.Duration, all *load.ClassTally) time.Duration {
+	if slo > 0 {
+		return time.Duration(lagShare * float64(slo))
+	}
+	return max(time.Duration(lagShare*float64(all.Latency.Percentile(99))), leastLag)
 }
 
 // drifts reports whether throughput or latency changed from the first half of the window to the second.

@@ -135,6 +135,10 @@ func Memcached(ctx context.Context, cfg Config) (*MemcachedTarget, error) {
 		m.conns = append(m.conns, c)
 	}
 	m.own = len(m.conns)
+	if err := m.greet(ctx); err != nil {
+		_ = m.Close()
+		return nil, err
+	}
 	return m, nil
 }
 
