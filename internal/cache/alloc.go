@@ -50,7 +50,7 @@ func (s *shard) chunk(class uint8, now int64) (ref, error) {
 			continue
 		}
 		if s.cache.config.NoEvict {
-			if s.reclaimOne(class, now) {
+			if s.reclaimOne(class, now) || s.emptyDeadPage(now) {
 				continue
 			}
 			break

@@ -39,6 +39,29 @@ func (s *shard) reclaimOne(class uint8, now int64) bool {
 	return false
 }
 
+// emptyDeadPage gives back a page that has nothing but items that have expired or were flushed, if one is found where the least recently
+// used items of the classes are.
+func (s *shard) emptyDeadPage(now int64) bool {
+	for class := range s.lists {
+		r := s.lists[class].back
+		if r == 0 || !s.dead(s.arena.header(r), now) {
+			continue
+		}
+		p := pageOf(r)
+		dead := s.evictable(p)
+		for i := uint32(0); dead && i < uint32(s.arena.pages[p].cut); i++ {
+			if o := s.ownerIn(p, i); o != 0 {
+				dead = s.dead(s.arena.header(o), now)
+			}
+		}
+		if dead {
+			s.evictPage(p, now)
+			return true
+		}
+	}
+	return false
+}
+
 func (s *shard) evict(r ref, now int64) {
 	l, h := s.listOf(r), s.arena.header(r)
 	unfetched := h.marks&isFetched == 0

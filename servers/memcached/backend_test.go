@@ -258,6 +258,18 @@ func TestNoEvict(t *testing.T) {
 	}
 }
 
+// TestNoEvictAfterFlush: what was flushed makes room for items of another size too, when nothing may be evicted.
+func TestNoEvictAfterFlush(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, Config{Memory: 2 << 20, MaxItem: 1 << 20, NoEvict: true})
+	small, large := strings.Repeat("s", 1000), strings.Repeat("l", 200_000)
+	for i := 0; !strings.HasPrefix(f.do(fmt.Sprintf("set s%d 0 0 1000\r\n%s\r\n", i, small)), "SERVER_ERROR"); i++ {
+	}
+	set := fmt.Sprintf("set large 0 0 %d\r\n%s\r\n", len(large), large)
+	f.want(set, noMemoryText+"\r\n")
+	f.want("flush_all\r\n"+set+"mg large\r\n", "OK\r\nSTORED\r\nHD\r\n")
+}
+
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, Config{Memory: 4 << 20, MaxItem: 2 << 10})
