@@ -247,7 +247,7 @@ func TestShippedCosts(t *testing.T) {
 		t.Errorf("a memcached get costs %+v", get)
 	}
 	p.Server.Kind = "mailbox"
-	if _, err := p.CostsFor(); err == nil || !strings.Contains(err.Error(), "no cost table of the server kind mailbox: name one of memcached or a file in server.settings.costs") {
+	if _, err := p.CostsFor(); err == nil || !strings.Contains(err.Error(), "no cost table of the server kind mailbox: name one of "+strings.Join(CostNames(), ", ")+" or a file in server.settings.costs") {
 		t.Errorf("error %v", err)
 	}
 }

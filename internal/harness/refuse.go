@@ -15,7 +15,7 @@ import (
 var kindsOn = map[string]map[string][]string{
 	groundHost:  {"memcached": {"kv"}, "synthetic": {"synthetic"}, "external": {"kv"}},
 	groundModel: {"memcached": {"kv"}, "synthetic": {"synthetic"}},
-	groundSim:   {"memcached": {"kv"}, "synthetic": {"synthetic"}},
+	groundSim:   {"memcached": {"kv"}, "rocksdb": {"kv"}, "synthetic": {"synthetic"}},
 }
 
 // Grounds returns the grounds on which p can be run as it stands.

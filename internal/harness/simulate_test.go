@@ -274,7 +274,7 @@ func TestRefusedOnModelledGrounds(t *testing.T) {
 		{"needs a modelled machine", []string{machine, "machine: host"}},
 		{"class memory moves bytes over a memory bus, and this machine has none", []string{machine, "machine: {cores: 2}"}},
 		{"server.kind: external: the ground sim models its server", []string{"kind: synthetic}", "kind: external, settings: {target: 'memcached://x:1'}}", "[{name: none}, {name: fixed}]", "[{name: none}]"}},
-		{"server.kind: rocksdb", []string{"server: {kind: synthetic}", "server: {kind: rocksdb}"}},
+		{"server.kind: graph", []string{"server: {kind: synthetic}", "server: {kind: graph}"}},
 		{"workload.kind: synthetic: a server of the kind memcached does not answer that; one of the kind synthetic does", []string{"server: {kind: synthetic}", "server: {kind: memcached}"}},
 		{"one of the kind memcached does", []string{"  kind: synthetic\n", "  kind: kv\n", classes, "  classes: [{name: a, share: 1, keys: 10, value: 1B}]\n"}},
 		{`synthetic has no setting "quue"; did you mean "queue"?`, []string{"{kind: synthetic}", "{kind: synthetic, settings: {quue: 2}}"}},
