@@ -32,19 +32,22 @@ staticcheck() { go tool -modfile=tools/go.mod staticcheck ./...; }
 build_without_cgo() { CGO_ENABLED=0 go build ./...; }
 
 # The packages whose tests start servers, open sockets or pace a load run one at a time: side by side on two cores they would measure
-# each other.
-measuring='^spillway/(cmd|guard|servers|internal/(drive|harness|poll|target))(/|$)'
+# each other. The tests of the commands measure real servers, so even they run one after the other.
+measuring='^spillway/(guard|servers|internal/(drive|harness|poll|target))(/|$)'
+commands='^spillway/cmd/'
 
 run_tests() {
-	local all quiet loud code=0
+	local all quiet loud alone code=0
 	all=$(go list ./...) || return 1
-	quiet=$(grep -Ev "$measuring" <<<"$all" || true)
+	quiet=$(grep -Ev "$measuring|$commands" <<<"$all" || true)
 	loud=$(grep -E "$measuring" <<<"$all" || true)
+	alone=$(grep -E "$commands" <<<"$all" || true)
 	# All are run even when some fail: one look at the output should show everything that is wrong.
-	# shellcheck disable=SC2086 # both are lists of packages
+	# shellcheck disable=SC2086 # they are lists of packages
 	{
 		if [ -n "$quiet" ]; then go test "$@" $quiet || code=1; fi
 		if [ -n "$loud" ]; then go test -p 1 "$@" $loud || code=1; fi
+		if [ -n "$alone" ]; then go test -p 1 -parallel 1 "$@" $alone || code=1; fi
 	}
 	return "$code"
 }

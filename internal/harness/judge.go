@@ -113,10 +113,12 @@ func total(list []float64) (sum float64) {
 // explainDrive gives the numbers behind the warnings of the driver.
 func (v *verdict) explainDrive(r *Result, all *load.ClassTally) {
 	l := &r.Load
-	slo := l.Tally.TightestSLO()
+	limit := fmt.Sprintf("a tenth of the tightest SLO is %s", l.Tally.TightestSLO()/10)
+	if l.Tally.TightestSLO() == 0 {
+		limit = fmt.Sprintf("there is no SLO, and a tenth of the p99 latency is %s", (all.Latency.Percentile(99) / 10).Round(time.Microsecond))
+	}
 	notes := map[string]string{
-		drive.WarnSendLag: fmt.Sprintf("p99 send lag %s, a tenth of the tightest SLO is %s",
-			all.SendLag.Percentile(99).Round(time.Microsecond), slo/10),
+		drive.WarnSendLag:     fmt.Sprintf("p99 send lag %s, %s", all.SendLag.Percentile(99).Round(time.Microsecond), limit),
 		drive.WarnUnsent:      fmt.Sprintf("%d of %d requests", all.Fates[reqlog.Unsent], l.Arrivals),
 		drive.WarnLittle:      fmt.Sprintf("%.1f requests in flight were counted", l.InFlight),
 		drive.WarnUndrained:   fmt.Sprintf("%d requests", l.Undrained),
