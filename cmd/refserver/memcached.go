@@ -106,11 +106,11 @@ func (f *memcachedFlags) config(changed func(string) bool) (servers.Config, memc
 	if err != nil || mask > 0o777 {
 		return front, store, fmt.Errorf("permissions %q: must be octal, up to 777", f.mask)
 	}
-	memory, err := parseSize(f.memory, 1<<20)
+	memory, err := dist.ParseMemcachedSize(f.memory, 1<<20)
 	if err != nil {
 		return front, store, fmt.Errorf("memory: %w", err)
 	}
-	item, err := parseSize(f.item, 1)
+	item, err := dist.ParseMemcachedSize(f.item, 1)
 	if err != nil {
 		return front, store, fmt.Errorf("largest item: %w", err)
 	}
@@ -198,22 +198,4 @@ func serveMemcached(c *cobra.Command, f *memcachedFlags) error {
 		return err
 	}
 	return serve(c, backend, controller, front)
-}
-
-// parseSize reads a size with a unit, or in memcached's form: a number that counts units of plain, or with k, m or g behind it, which
-// are powers of 1024.
-func parseSize(text string, plain int64) (int64, error) {
-	number, unit := text, plain
-	for suffix, scale := range map[string]int64{"k": 1 << 10, "m": 1 << 20, "g": 1 << 30} {
-		if head, ok := strings.CutSuffix(strings.ToLower(text), suffix); ok {
-			number, unit = head, scale
-		}
-	}
-	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
-		if n < 0 || n > math.MaxInt64/unit {
-			return 0, fmt.Errorf("size %q is out of range", text)
-		}
-		return n * unit, nil
-	}
-	return dist.ParseSize(text)
 }

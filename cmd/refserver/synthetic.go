@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spillway/internal/dist"
 	"spillway/machine"
 	"spillway/servers"
 	"spillway/servers/synthetic"
@@ -86,11 +87,11 @@ func serveSynthetic(c *cobra.Command, f *syntheticFlags) error {
 }
 
 func (f *syntheticFlags) host() (c synthetic.Config, err error) {
-	if c.Memory, err = parseSize(f.memory, 1); err != nil {
+	if c.Memory, err = dist.ParseMemcachedSize(f.memory, 1); err != nil {
 		return c, fmt.Errorf("memory: %w", err)
 	}
 	if f.buffer != "auto" {
-		if c.Buffer, err = parseSize(f.buffer, 1); err != nil {
+		if c.Buffer, err = dist.ParseMemcachedSize(f.buffer, 1); err != nil {
 			return c, fmt.Errorf("stream buffer: %w", err)
 		}
 	}

@@ -121,3 +121,21 @@ func scaled(number string, u unitScale) (float64, error) {
 	v, err := strconv.ParseFloat(number+"e"+strconv.Itoa(u.ten), 64)
 	return math.Ldexp(v, u.two), err
 }
+
+// ParseMemcachedSize reads a size with a unit, or in memcached's form: a number that counts units of plain, or with k, m or g behind it, which
+// are powers of 1024.
+func ParseMemcachedSize(text string, plain int64) (int64, error) {
+	number, unit := text, plain
+	for suffix, scale := range map[string]int64{"k": 1 << 10, "m": 1 << 20, "g": 1 << 30} {
+		if head, ok := strings.CutSuffix(strings.ToLower(text), suffix); ok {
+			number, unit = head, scale
+		}
+	}
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+		if n < 0 || n > math.MaxInt64/unit {
+			return 0, fmt.Errorf("size %q is out of range", text)
+		}
+		return n * unit, nil
+	}
+	return ParseSize(text)
+}

@@ -98,3 +98,19 @@ func TestFormatsAreReadBack(t *testing.T) {
 		}
 	})
 }
+
+func TestParseMemcachedSize(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{
+		"64": 64 << 20, "1m": 1 << 20, "512K": 512 << 10, "2g": 2 << 30, "1000B": 1000, "64MiB": 64 << 20, "1GB": 1e9, "3kB": 3000, "0": 0,
+	} {
+		if got, err := ParseMemcachedSize(text, 1<<20); got != want || err != nil {
+			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "m", "1.5", "x", "9999999999999999999", "99999999999999g", "-1", "-1MiB"} {
+		if got, err := ParseMemcachedSize(text, 1<<20); err == nil {
+			t.Errorf("%q: got %d", text, got)
+		}
+	}
+}

@@ -55,7 +55,7 @@ func checkSetting(key, text string) error {
 		return nil
 	}
 	size := func(plain, least, most int64) error {
-		n, err := sizeOf(text, plain)
+		n, err := dist.ParseMemcachedSize(text, plain)
 		if err == nil && (n < least || n > most) {
 			err = fmt.Errorf("%q is not between %s and %s", text, profiles.Size(least), profiles.Size(most))
 		}
@@ -83,31 +83,14 @@ func checkSetting(key, text string) error {
 	return nil
 }
 
-// sizeOf reads a size as refserver does: a plain number counts plain bytes, memcached's letters k, m and g powers of 1024.
-func sizeOf(text string, plain int64) (int64, error) {
-	number, unit := text, plain
-	for suffix, scale := range map[string]int64{"k": 1 << 10, "m": 1 << 20, "g": 1 << 30} {
-		if head, ok := strings.CutSuffix(strings.ToLower(text), suffix); ok {
-			number, unit = head, scale
-		}
-	}
-	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
-		if n < 0 || n > math.MaxInt64/unit {
-			return 0, fmt.Errorf("size %q is out of range", text)
-		}
-		return n * unit, nil
-	}
-	return dist.ParseSize(text)
-}
-
 // sizes returns the memory and the largest item of a memcached server that we start. Its settings have been checked.
 func sizes(p *profiles.Profile) (memory, item int64) {
 	memory, item = refserverMemory, refserverItem
 	if text := p.Server.Settings["memory"]; text != "" {
-		memory, _ = sizeOf(text, 1<<20)
+		memory, _ = dist.ParseMemcachedSize(text, 1<<20)
 	}
 	if text := p.Server.Settings["max_item"]; text != "" {
-		item, _ = sizeOf(text, 1)
+		item, _ = dist.ParseMemcachedSize(text, 1)
 	}
 	return memory, item
 }
