@@ -88,7 +88,9 @@ func (g *Gate) Arrive(now clock.Instant, r Request, out []Action) []Action {
 	return out
 }
 
-// Finish takes note that r, as its Start action gave it, has been served in the time service, and starts whoever can start now.
+// Finish takes note that r, as its Start action gave it, has been served in the time service, and starts whoever can start now. It must be
+// called once for each Start: the Gate counts those in service and does not know them by name, so a second call would give away the
+// slot of another.
 func (g *Gate) Finish(now clock.Instant, r Request, service time.Duration, failed bool, out []Action) []Action {
 	if g.stats.InService == 0 {
 		panic("control: finish with nothing in service")

@@ -188,6 +188,9 @@ func New(backend Backend, controller control.Controller, config Config) (_ *Serv
 	}
 	if config.Metrics != "" {
 		if s.metrics, err = net.Listen("tcp", config.Metrics); err != nil {
+			if errors.Is(err, unix.EADDRINUSE) {
+				err = fmt.Errorf("%w; give another port with --metrics, or port 0 for any that is free", err)
+			}
 			return nil, fmt.Errorf("metrics page: %w", err)
 		}
 	}
