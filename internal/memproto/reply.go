@@ -77,6 +77,10 @@ func (p *ReplyParser) Next(buf []byte) (r Reply, n int, ok bool, err error) {
 			return Reply{}, 0, false, checkStart(buf)
 		}
 		line := bytes.TrimSuffix(buf[:end], []byte("\r"))
+		// The rule for a line that has not ended holds for one that has: what is read must not depend on where the network cut it.
+		if err = checkStart(line); err != nil {
+			return Reply{}, 0, false, err
+		}
 		if r, err = parseReply(line); err != nil {
 			return Reply{}, 0, false, err
 		}
@@ -132,7 +136,7 @@ func errNoLineEnd(got []byte) error {
 	return fmt.Errorf("memcached protocol: a value ends in %q, not in a line end; reply and length disagree", got)
 }
 
-// checkStart looks at a line that has not ended yet. What cannot become a reply is refused at once: waiting for its end could take
+// checkStart looks at a line that may not have ended yet. What cannot become a reply is refused at once: waiting for its end could take
 // for ever.
 func checkStart(buf []byte) error {
 	if len(buf) > maxReplyLine || len(buf) > 0 && (buf[0] < 'A' || buf[0] > 'Z') {
