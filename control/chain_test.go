@@ -15,6 +15,7 @@ type issuer struct{ control.None }
 
 func (issuer) Demand(clock.Instant, uint32, int)                           {}
 func (issuer) Credits(clock.Instant, uint32) int                           { return 42 }
+func (issuer) Forget(clock.Instant, uint32)                                {}
 func (issuer) Wake(_ clock.Instant, out []control.Action) []control.Action { return out }
 func (issuer) Meters() iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) { _ = yield("credits", 42) && yield("more", 1) }

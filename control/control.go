@@ -19,13 +19,28 @@ import (
 type Request struct {
 	ID       uint64        // unique among the requests in flight at one Gate; chosen by the driver
 	Client   uint32        // the sender: one connection, or one client of several connections
-	Class    uint16        // priority or query type, an index into the driver's classes
+	Class    uint16        // query type, an index into the driver's classes
+	Priority uint16        // the smaller the more important; see PriorityOf
 	Tag      uint32        // what Decision.Tag said at arrival; comes back in every event of this request
 	Bytes    int64         // size of what is asked for, where known; 0 when not
 	Arrived  clock.Instant // set by Gate.Arrive
 	Deadline clock.Instant // when queueing any longer is pointless; 0 for none
-	Budget   time.Duration // the waiting this request may still be asked to bear; 0 for no budget
-	Waited   time.Duration // every wait so far: queue, locks, sections
+	Budget   time.Duration // the waiting this request may be asked to bear, Waited included; 0 for no budget
+	Waited   time.Duration // every wait so far: queues, locks, sections
+
+	// QueueDelay is the server's queueing delay when the request arrived: the age of the oldest waiter in Gate or run queue, 0 while a
+	// core is idle. A driver with run queues of its own sets what it measures; Gate.Arrive raises it to the Gate's own.
+	QueueDelay time.Duration
+}
+
+// Levels is how many priorities there are to each level of business priority: those of users.
+const Levels = 128
+
+// PriorityOf returns the priority of a user's requests of a class: business is the priority of the class, 0 the most important, user any
+// number that stands for the user or, where users are not known, the request. It is spread evenly over Levels.
+func PriorityOf(business uint8, user uint64) uint16 {
+	// Fibonacci hashing: neighbouring numbers, as clients have, must not become neighbouring priorities.
+	return uint16(business)*Levels + uint16(user*0x9e3779b97f4a7c15>>57)
 }
 
 // Stage says where a request stands when a controller is asked about it.
@@ -89,6 +104,7 @@ type Signals struct {
 	QueueDelay time.Duration // age of the oldest waiter in Gate or run queue; 0 while a core is idle
 	Saturated  bool          // every core is busy
 	MemBytes   uint64        // bytes moved over the memory bus since the run began
+	MemAt      clock.Instant // when MemBytes was read; two ticks with the same MemAt have seen one sample
 	Joules     float64       // energy used since the run began
 	Levels     []Level       // named resources; owned by the driver, valid during the call
 }
@@ -123,14 +139,17 @@ type Section interface {
 	Leave(now clock.Instant, r *Request, out []Action) []Action
 }
 
-// Issuer is implemented by controllers that hand out credits to clients.
+// Issuer is implemented by controllers that tell clients something with every reply: the credits that they hold, or the least important
+// priority that is still admitted. What the number means is between the controller and its Throttle at the client.
 type Issuer interface {
-	// Demand records how many requests client would like to send.
+	// Demand records how many requests client would like to send beside those already sent. The first call for a client registers it.
 	Demand(now clock.Instant, client uint32, n int)
-	// Credits returns how many requests client may have on their way, to be carried on the reply being written.
+	// Credits returns the number that client is to be told now, on the reply being written.
 	Credits(now clock.Instant, client uint32) int
-	// Wake appends Credit actions for silent clients that should be told of credits.
+	// Wake appends Credit actions for silent clients that should be told of credits. The Gate calls it whenever something has happened.
 	Wake(now clock.Instant, out []Action) []Action
+	// Forget takes note that client has gone, with what it held. What it has sent and is still under way ends by events, as ever.
+	Forget(now clock.Instant, client uint32)
 }
 
 // Meter is implemented by controllers and sections with something to plot, such as "credits" or "limit".
@@ -147,7 +166,7 @@ const (
 	Queue                    // Request waits at Place; nothing to do unless it is to be withdrawn
 	Refuse                   // answer Request with Reason
 	Resume                   // Request may go on in its Section
-	Credit                   // tell client Request.Client of Credits
+	Credit                   // tell client Request.Client of Credits, if it has asked; see Polls
 )
 
 // Action is what a driver has to do next. Gates and Sections append actions to the caller's slice.

@@ -26,6 +26,7 @@ type GateConfig struct {
 // therefore always return an instant from Tick, never clock.Never: no Finish is to come that would ask it again.
 type Gate struct {
 	controller Controller
+	issuer     Issuer // the controller, if it is one
 	slots      int
 	bound      int
 	queue      waiting
@@ -57,14 +58,19 @@ func NewGate(c Controller, config GateConfig) *Gate {
 	case config.Queue < 0:
 		panic("control: negative queue")
 	}
-	return &Gate{controller: c, slots: config.Slots, bound: config.Queue, queue: newWaiting()}
+	g := &Gate{controller: c, slots: config.Slots, bound: config.Queue, queue: newWaiting()}
+	g.issuer, _ = c.(Issuer)
+	return g
 }
 
 // Arrive takes in a request. Among the actions is exactly one that names r: Start, Refuse, or Queue with the Place it waits at.
 // r.Arrived is set here.
+//
+// As after every call, there may be Credit actions of a controller that is an Issuer.
 func (g *Gate) Arrive(now clock.Instant, r Request, out []Action) []Action {
 	g.stats.Arrived++
 	r.Arrived = now
+	r.QueueDelay = max(r.QueueDelay, g.QueueDelay(now))
 	if g.queue.n > 0 {
 		// Those at the head may have expired, or their controller changed its mind with time: r must not be refused for the room
 		// that they no longer need.
@@ -75,7 +81,7 @@ func (g *Gate) Arrive(now clock.Instant, r Request, out []Action) []Action {
 		d.Verdict, d.Reason = Reject, QueueFull
 	}
 	if d.Verdict == Reject {
-		return g.refuse(now, AtArrival, d.Reason, r, out)
+		return g.wake(now, g.refuse(now, AtArrival, d.Reason, r, out))
 	}
 	g.controller.Observe(now, Event{Kind: Queued, Request: r})
 	g.inFlight++
@@ -88,7 +94,8 @@ func (g *Gate) Arrive(now clock.Instant, r Request, out []Action) []Action {
 	return out
 }
 
-// Finish takes note that r, as its Start action gave it, has been served in the time service, and starts whoever can start now. It must be
+// Finish takes note that r, as its Start action gave it, has been served in the time service, and starts whoever can start now. The driver
+// has added to r.Waited what r waited since it was started, for a core, a lock or a section. It must be
 // called once for each Start: the Gate counts those in service and does not know them by name, so a second call would give away the
 // slot of another.
 func (g *Gate) Finish(now clock.Instant, r Request, service time.Duration, failed bool, out []Action) []Action {
@@ -184,7 +191,15 @@ func (g *Gate) pump(now clock.Instant, out []Action) []Action {
 		out = append(out, Action{Kind: Start, Request: r})
 	}
 	g.check()
-	return out
+	return g.wake(now, out)
+}
+
+// wake appends what silent clients are to be told.
+func (g *Gate) wake(now clock.Instant, out []Action) []Action {
+	if g.issuer == nil {
+		return out
+	}
+	return g.issuer.Wake(now, out)
 }
 
 // expired reports whether the deadline of r has passed.

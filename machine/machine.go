@@ -23,12 +23,17 @@ type Job struct {
 	pc       int32 // the step it is at
 	state    state
 	ram      int64
-	queuedAt clock.Instant // when it joined the run queue
+	queuedAt clock.Instant // when it joined the run queue, or the queue of a lock, or was parked
+	waited   time.Duration // for a core, for locks and parked
 	began    clock.Instant // when it first had a core; clock.Never before that
 }
 
 // Began returns when the job first had a core, clock.Never if it has not had one.
 func (j *Job) Began() clock.Instant { return j.began }
+
+// Waited returns how long the job has waited so far: for a core, for locks, and parked by its owner. What it is waiting for now
+// counts when it is over.
+func (j *Job) Waited() time.Duration { return j.waited }
 
 // Step returns the step that the job is at; only valid while it has one.
 func (j *Job) Step() *Step { return &j.Steps[j.pc] }
@@ -98,7 +103,7 @@ func (m *Machine) Submit(now clock.Instant, j *Job, out []Event) []Event {
 	if m.dead {
 		return out
 	}
-	j.pc, j.ram, j.began = 0, 0, clock.Never
+	j.pc, j.ram, j.waited, j.began = 0, 0, 0, clock.Never
 	m.enqueue(now, j)
 	return m.dispatch(now, out)
 }
@@ -141,6 +146,7 @@ func (m *Machine) Continue(now clock.Instant, j *Job, out []Event) []Event {
 		j.state = running
 		out = m.proceed(now, j, out)
 	case parked:
+		j.waited += now.Sub(j.queuedAt)
 		m.enqueue(now, j)
 	default:
 		panic("machine: Continue for a job that is neither asking nor parked")
@@ -153,7 +159,7 @@ func (m *Machine) Park(now clock.Instant, j *Job, out []Event) []Event {
 	if j.state != asking {
 		panic("machine: Park for a job that is not asking")
 	}
-	j.state = parked
+	j.state, j.queuedAt = parked, now
 	m.release(now)
 	return m.dispatch(now, out)
 }
@@ -182,6 +188,7 @@ func (m *Machine) enqueue(now clock.Instant, j *Job) {
 func (m *Machine) dispatch(now clock.Instant, out []Event) []Event {
 	for m.free > 0 && m.queue.len() > 0 && !m.dead {
 		j := m.queue.pop()
+		j.waited += now.Sub(j.queuedAt)
 		if j.began == clock.Never {
 			j.began = now
 		}
@@ -232,7 +239,7 @@ func (m *Machine) proceed(now clock.Instant, j *Job, out []Event) []Event {
 			// A job that was handed the lock while it waited finds itself its owner here, with the core it then queued for.
 			l := &m.locks[s.Index]
 			if l.owner != nil && l.owner != j {
-				j.state = blocked
+				j.state, j.queuedAt = blocked, now
 				l.waiters.push(j)
 				m.release(now)
 				return out
@@ -291,6 +298,7 @@ func (m *Machine) unlock(now clock.Instant, l *lock) {
 	}
 	next := l.waiters.pop()
 	l.owner = next
+	next.waited += now.Sub(next.queuedAt)
 	m.enqueue(now, next)
 }
 

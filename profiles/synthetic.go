@@ -17,7 +17,7 @@ const maxNames = machine.MaxIndex + 1
 // SyntheticWork is a synthetic workload with its names turned into the numbers that steps carry.
 type SyntheticWork struct {
 	Classes         []workloads.SyntheticClass
-	Locks, Sections []string // by number, in the order in which they first stand in the profile
+	Locks, Sections []string // by number, in the order in which they first stand in the profile, but MemorySection is number 0
 }
 
 // Synthetic returns the classes of a synthetic workload in the form that workloads.NewSynthetic takes.
@@ -37,11 +37,17 @@ func (w *Workload) Synthetic() (SyntheticWork, error) {
 	return s, nil
 }
 
+// MemorySection is the name of the section that is bound by memory bandwidth, the one that a controller's semaphore stands before.
+const MemorySection = "memory"
+
 // steps appends what list says. A section becomes a step that enters it and one that leaves it, around its own.
 func (s *SyntheticWork) steps(out []workloads.SyntheticStep, list []Step) ([]workloads.SyntheticStep, error) {
 	for i := range list {
 		step := &list[i]
 		if step.Section != "" {
+			if len(s.Sections) == 0 {
+				s.Sections = []string{MemorySection} // wherever it stands, or not at all: servers know it by its number
+			}
 			section := number(&s.Sections, step.Section)
 			out = append(out, workloads.SyntheticStep{Kind: machine.Enter, Index: section})
 			var err error

@@ -60,8 +60,10 @@ func (a *alternating) Decide(_ clock.Instant, s control.Stage, _ *control.Reques
 	return control.Decision{}
 }
 
-func (a *alternating) Demand(_ clock.Instant, client uint32, n int)                { a.demand[client] = n }
-func (a *alternating) Credits(_ clock.Instant, client uint32) int                  { return a.demand[client] + 1 }
+func (a *alternating) Demand(_ clock.Instant, client uint32, n int) { a.demand[client] = n }
+func (a *alternating) Credits(_ clock.Instant, client uint32) int   { return a.demand[client] + 1 }
+func (a *alternating) Forget(clock.Instant, uint32)                 {}
+
 func (a *alternating) Wake(_ clock.Instant, out []control.Action) []control.Action { return out }
 func (a *alternating) Meters() iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) { yield("asked", float64(a.n)) }
@@ -179,7 +181,7 @@ func TestBackendErrorsAreAnswered(t *testing.T) {
 	t.Parallel()
 	config := servers.Default()
 	config.Listen = []string{"127.0.0.1:0"}
-	s, err := servers.New(failing{}, control.None{}, config)
+	s, err := servers.New(failing{}, control.Stack{Controller: control.None{}}, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +343,7 @@ func TestListening(t *testing.T) {
 	} {
 		config := servers.Default()
 		config.Listen = tc.listen
-		if _, err := servers.New(failing{}, control.None{}, config); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := servers.New(failing{}, control.Stack{Controller: control.None{}}, config); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v: %v, want something about %q", tc.listen, err, tc.want)
 		}
 	}

@@ -27,6 +27,7 @@ type dispatch struct {
 	clock  clock.Clock
 	issuer control.Issuer // nil if the controller hands out no credits
 	meter  control.Meter  // nil if it has nothing to plot
+	budget time.Duration  // of each request; 0 for none
 	waiter Waiting        // nil if commands run to completion
 	loops  []*loop
 
@@ -60,10 +61,11 @@ type post struct {
 	sleeping bool  // it waits, or is about to wait, for its sockets
 }
 
-func (d *dispatch) init(gate *control.Gate, c control.Controller, now clock.Clock) {
+func (d *dispatch) init(gate *control.Gate, s control.Stack, now clock.Clock) {
 	d.clock = now
-	d.issuer, _ = c.(control.Issuer)
-	d.meter, _ = c.(control.Meter)
+	d.issuer, _ = s.Controller.(control.Issuer)
+	d.meter, _ = s.Controller.(control.Meter)
+	d.budget = s.Budget
 	d.mu.gate = gate
 }
 
@@ -169,7 +171,7 @@ func (d *dispatch) runQueueDelay(now clock.Instant) time.Duration {
 // arrive takes one call to the gate.
 func (d *dispatch) arrive(l *loop, now clock.Instant, q *call) {
 	d.number(q)
-	r := control.Request{ID: q.id, Client: q.conn.client, Class: classOf(q.cmd.Verb), Bytes: bytesOf(&q.cmd), Budget: l.server.config.SLO}
+	r := control.Request{ID: q.id, Client: q.conn.client, Class: classOf(q.cmd.Verb), Bytes: bytesOf(&q.cmd), Budget: d.budget, QueueDelay: d.runQueueDelay(now)}
 	d.mu.classes[r.Class].arrived++
 	if limit := l.server.config.Deadline; limit > 0 {
 		r.Deadline = now.Add(limit)

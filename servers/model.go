@@ -86,14 +86,15 @@ type ending struct {
 	wrong error // it asks for work that there is not
 }
 
-func newModel(c *Model, controller control.Controller, gate control.GateConfig) (*model, error) {
+func newModel(c *Model, stack control.Stack, gate control.GateConfig) (*model, error) {
 	stretched, err := clock.NewStretched(c.Scale)
 	if err != nil {
 		return nil, err
 	}
 	m := &model{clock: stretched, base: stretched.Now(), network: c.Machine.Network, costs: c.Costs, next: 0}
 	m.station = station.New(station.Config{
-		Controller: controller, Gate: gate, Machine: c.Machine, Locks: numLocks, Sections: make([]station.Section, numLocks),
+		Controller: stack.Controller, Gate: gate, Machine: c.Machine, Locks: numLocks,
+		Sections: station.Sections(stack, numLocks), LockQueues: station.LockQueues(stack, numLocks),
 	})
 	return m, nil
 }
@@ -220,8 +221,7 @@ func (m *model) run(l *loop, now clock.Instant) {
 		}
 		for _, r := range replies {
 			q := d.mu.calls[r.Token-1]
-			q.credits = -1
-			d.credit(m.last, q)
+			q.credits = r.Credits
 			d.mu.queueing.add(r.Queued)
 			if r.Reason == control.NoReason {
 				d.mu.service.add(r.Service)
@@ -243,15 +243,16 @@ func (m *model) arrive(d *dispatch, now clock.Instant, q *call) []station.Reply 
 	}
 	d.number(q)
 	config := &q.conn.loop.server.config
-	r := control.Request{Client: q.conn.client, Class: classOf(q.cmd.Verb), Bytes: bytesOf(&q.cmd), Budget: config.SLO}
+	r := control.Request{Client: q.conn.client, Class: classOf(q.cmd.Verb), Bytes: bytesOf(&q.cmd), Budget: d.budget}
 	d.mu.classes[r.Class].arrived++
 	if config.Deadline > 0 {
 		r.Deadline = now.Add(config.Deadline)
 	}
-	if q.cmd.HasDemand && d.issuer != nil {
-		d.issuer.Demand(now, r.Client, int(min(q.cmd.Demand, math.MaxInt32)))
+	demand := station.NoDemand
+	if q.cmd.HasDemand {
+		demand = int(min(q.cmd.Demand, math.MaxInt32))
 	}
-	return m.station.Arrive(now, r, m.steps, q.id)
+	return m.station.Arrive(now, r, m.steps, q.id, demand)
 }
 
 // end has the real work of a call done and answers it. A reply that its client can tell by its opaque leaves at once. Any other waits

@@ -24,7 +24,7 @@ func testModel(t *testing.T) *model {
 	if err := c.check(); err != nil {
 		t.Fatal(err)
 	}
-	m, err := newModel(c, control.None{}, control.GateConfig{})
+	m, err := newModel(c, control.Stack{Controller: control.None{}}, control.GateConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

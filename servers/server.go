@@ -48,7 +48,6 @@ type Config struct {
 	Slots    int           // how many calls may be in service at once; negative for no limit, 0 for what suits (see slots)
 	Queue    int           // how many calls may wait in the Gate; 0 for no limit
 	Deadline time.Duration // a call that has waited longer than this is refused as expired; 0 for never
-	SLO      time.Duration // latency objective, given to the controller as each request's Budget; 0 for none
 
 	MaxConns    int           // connections beyond this are turned away
 	IdleTimeout time.Duration // a connection without traffic is closed after this; 0 for never
@@ -83,8 +82,8 @@ func (c *Config) Check() error {
 		return errors.New("no address to listen on")
 	case c.Loops < 1:
 		return fmt.Errorf("%d event loops: at least one is needed", c.Loops)
-	case c.Queue < 0, c.MaxItem < 0, c.Deadline < 0, c.SLO < 0, c.IdleTimeout < 0, c.Grace < 0:
-		return errors.New("queue, deadline, SLO, idle timeout, item size and grace must not be negative")
+	case c.Queue < 0, c.MaxItem < 0, c.Deadline < 0, c.IdleTimeout < 0, c.Grace < 0:
+		return errors.New("queue, deadline, idle timeout, item size and grace must not be negative")
 	case c.MaxConns < 1, c.Pipeline < 1, c.HeldBytes < 1, c.OutBytes < 1:
 		return errors.New("connections, pipeline, held bytes and output bytes must be at least 1")
 	}
@@ -142,8 +141,8 @@ type Server struct {
 	stop atomic.Bool // a shutdown has begun
 }
 
-// New opens the sockets of a server. Connections are accepted once Serve runs. The server owns backend and controller.
-func New(backend Backend, controller control.Controller, config Config) (_ *Server, err error) {
+// New opens the sockets of a server. Connections are accepted once Serve runs. The server owns backend and stack.
+func New(backend Backend, stack control.Stack, config Config) (_ *Server, err error) {
 	if err := config.Check(); err != nil {
 		return nil, fmt.Errorf("servers: %w", err)
 	}
@@ -155,12 +154,12 @@ func New(backend Backend, controller control.Controller, config Config) (_ *Serv
 		// Unlike on a real machine a queue may grow beyond all bounds in no time at all: what a modelled second brings in comes within
 		// minutes. A connection that were not read for a while would not be late, it would be wrong.
 		config.Pipeline, config.HeldBytes = max(config.Pipeline, modelPipeline), max(config.HeldBytes, modelHeldBytes)
-		if s.model, err = newModel(config.Model, controller, gate); err != nil {
+		if s.model, err = newModel(config.Model, stack, gate); err != nil {
 			return nil, fmt.Errorf("servers: %w", err)
 		}
-		s.dispatch.init(s.model.station.Gate(), controller, s.model)
+		s.dispatch.init(s.model.station.Gate(), stack, s.model)
 	} else {
-		s.dispatch.init(control.NewGate(controller, gate), controller, s.clock)
+		s.dispatch.init(control.NewGate(stack.Controller, gate), stack, s.clock)
 		s.dispatch.waiter = waiter
 	}
 	s.config = config

@@ -44,7 +44,7 @@ func start(t testing.TB, c control.Controller, change func(*servers.Config, *mem
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := servers.New(backend, c, config)
+	s, err := servers.New(backend, control.Stack{Controller: c}, config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -243,7 +243,7 @@ func (w *world) deliver(now clock.Instant, m message) {
 		if w.Deadline > 0 {
 			r.Deadline = now.Add(w.Deadline)
 		}
-		w.replies(now, w.station.Arrive(now, r, f.steps, uint64(m.token)))
+		w.replies(now, w.station.Arrive(now, r, f.steps, uint64(m.token), station.NoDemand))
 		return
 	}
 	if f.waiting {

@@ -25,6 +25,7 @@ type frontFlags struct {
 	settings []string
 	slots    int
 	queue    int
+	seed     uint64
 	metrics  string
 
 	slo, deadline, idle duration
@@ -38,7 +39,8 @@ func (f *frontFlags) add(c *cobra.Command) {
 	flags.IntVarP(&f.threads, "threads", "t", 0, "event loops; 0 for one a core")
 	flags.StringVar(&f.control, "control", "none", "overload controller: "+strings.Join(catalog.Names(), ", "))
 	flags.StringArrayVar(&f.settings, "control-set", nil, "setting of the controller, key=value; may be repeated")
-	flags.Var(&f.slo, "slo", "latency objective, given to the controller as each request's budget of waiting; 0 for none")
+	flags.Uint64Var(&f.seed, "seed", 1, "of what the controller draws at random")
+	flags.Var(&f.slo, "slo", "latency objective, from which controllers derive how long a request may wait; 0 for none")
 	flags.IntVar(&f.slots, "slots", 0, "requests in service at once; 0 for what suits the server, -1 for no limit")
 	flags.IntVar(&f.queue, "queue", 0, "requests that may wait in the gate; 0 for no limit")
 	flags.Var(&f.deadline, "deadline", "refuse a request that has waited longer than this; 0 for never")
@@ -56,29 +58,29 @@ func (f *frontFlags) config() (servers.Config, error) {
 		c.Loops = f.threads
 	}
 	c.Listen, c.MaxConns, c.Slots, c.Queue, c.Metrics = f.listen, f.conns, f.slots, f.queue, f.metrics
-	c.SLO, c.Deadline, c.IdleTimeout = time.Duration(f.slo), time.Duration(f.deadline), time.Duration(f.idle)
+	c.Deadline, c.IdleTimeout = time.Duration(f.deadline), time.Duration(f.idle)
 	return c, nil
 }
 
-// newController returns the controller that the flags name, for the machine that the server runs on.
-func newController(name string, settings []string, c *servers.Config) (control.Controller, error) {
-	parsed, err := catalog.ParseSettings(settings)
+// newController returns the control that the flags name, for the machine that the server runs on.
+func (f *frontFlags) newController(c *servers.Config) (control.Stack, error) {
+	parsed, err := catalog.ParseSettings(f.settings)
 	if err != nil {
-		return nil, err
+		return control.Stack{}, err
 	}
 	cores := c.Loops
 	if c.Model != nil {
 		cores = c.Model.Machine.Cores
 	}
-	return catalog.New(name, parsed, catalog.Env{Cores: cores})
+	return catalog.New(f.control, parsed, catalog.Env{Cores: cores, SLO: time.Duration(f.slo), Seed: f.seed})
 }
 
 // serve serves until SIGTERM or SIGINT. It owns the backend.
-func serve(c *cobra.Command, backend servers.Backend, controller control.Controller, front servers.Config) error {
+func serve(c *cobra.Command, backend servers.Backend, stack control.Stack, front servers.Config) error {
 	// Signals are caught before anything says that the server is there to be signalled.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	server, err := servers.New(backend, controller, front)
+	server, err := servers.New(backend, stack, front)
 	if err != nil {
 		return errors.Join(err, backend.Close())
 	}

@@ -187,7 +187,7 @@ func serveMemcached(c *cobra.Command, f *memcachedFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	controller, err := newController(f.control, f.settings, &front)
+	controller, err := f.newController(&front)
 	if err != nil {
 		return usageError{err}
 	}

@@ -65,7 +65,7 @@ func serveSynthetic(c *cobra.Command, f *syntheticFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	controller, err := newController(f.front.control, f.front.settings, &front)
+	controller, err := f.front.newController(&front)
 	if err != nil {
 		return usageError{err}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"spillway/control"
 	"spillway/control/aqm"
@@ -16,7 +17,9 @@ import (
 
 // Env is what a controller may need to know of the place where it runs.
 type Env struct {
-	Cores int // how many cores serve requests; stands in for limits that are set to 0
+	Cores int           // how many cores serve requests; stands in for limits that are set to 0
+	SLO   time.Duration // the tightest objective of any class; delay budgets that are set to 0 are derived from it; 0 for none
+	Seed  uint64        // of what a controller draws at random
 }
 
 // Entry describes a controller.
@@ -46,7 +49,7 @@ type row struct {
 	judgesAtDequeue       bool
 
 	config func() any // a pointer to the default settings
-	build  func(config any, env Env) (control.Controller, error)
+	build  func(config any, env Env) (control.Stack, error)
 }
 
 // settings is what every config struct can do: say which of its fields is out of range.
@@ -57,19 +60,19 @@ func rows() []row {
 	return []row{
 		define("none", "unbounded first-in-first-out queue; nothing is refused", "",
 			func() noSettings { return noSettings{} },
-			func(noSettings, Env) (control.Controller, error) { return control.None{}, nil }),
+			func(noSettings, Env) (control.Stack, error) { return only(control.None{}), nil }),
 		define("fixed", "fixed concurrency limit with a bounded queue", "",
 			limit.DefaultFixed,
-			func(c limit.FixedConfig, env Env) (control.Controller, error) {
+			func(c limit.FixedConfig, env Env) (control.Stack, error) {
 				if c.Limit == 0 && env.Cores < 1 {
-					return nil, errors.New("limit is 0, which stands for the number of cores, and that is not known here; set limit")
+					return control.Stack{}, errors.New("limit is 0, which stands for the number of cores, and that is not known here; set limit")
 				}
-				return limit.NewFixed(c, env.Cores), nil
+				return only(limit.NewFixed(c, env.Cores)), nil
 			}),
 		atDequeue(define("codel", "drops at the head of the queue while the queueing delay stays above a target",
 			"RFC 8289; Nichols and Jacobson, ACM Queue 10(5), 2012",
 			aqm.DefaultCoDel,
-			func(c aqm.CoDelConfig, _ Env) (control.Controller, error) { return aqm.NewCoDel(c), nil })),
+			func(c aqm.CoDelConfig, _ Env) (control.Stack, error) { return only(aqm.NewCoDel(c)), nil })),
 	}
 }
 
@@ -77,18 +80,21 @@ type noSettings struct{}
 
 func (noSettings) Check() error { return nil }
 
+// only returns the stack of a controller that needs nothing but the Gate.
+func only(c control.Controller) control.Stack { return control.Stack{Controller: c} }
+
 // define makes a row of typed functions.
-func define[C settings](name, summary, source string, config func() C, build func(C, Env) (control.Controller, error)) row {
+func define[C settings](name, summary, source string, config func() C, build func(C, Env) (control.Stack, error)) row {
 	return row{
 		name: name, summary: summary, source: source,
 		config: func() any {
 			c := config()
 			return &c
 		},
-		build: func(config any, env Env) (control.Controller, error) {
+		build: func(config any, env Env) (control.Stack, error) {
 			c := *config.(*C)
 			if err := c.Check(); err != nil {
-				return nil, err
+				return control.Stack{}, err
 			}
 			return build(c, env)
 		},
@@ -119,26 +125,26 @@ func Describe(name string) (e Entry, ok bool) {
 	return Entry{Name: r.name, Summary: r.summary, Source: r.source, Settings: describe(r.config()), JudgesAtDequeue: r.judgesAtDequeue}, true
 }
 
-// New builds the controller called name. Settings that are not given have their defaults. A value is an integer of any Go type, a
-// float64, a bool or a string, as a YAML decoder or ParseSettings makes them; a duration is a string such as "5ms". Unknown names and
-// settings, wrong types and values out of range are errors that say what would be right.
-func New(name string, settings map[string]any, env Env) (control.Controller, error) {
+// New builds the controller called name, with all that belongs to it. Settings that are not given have their defaults. A value is an
+// integer of any Go type, a float64, a bool or a string, as a YAML decoder or ParseSettings makes them; a duration is a string such as
+// "5ms". Unknown names and settings, wrong types and values out of range are errors that say what would be right.
+func New(name string, settings map[string]any, env Env) (control.Stack, error) {
 	r, ok := find(name)
 	if !ok {
-		return nil, fmt.Errorf("unknown controller %q%s", name, suggest(name, Names()))
+		return control.Stack{}, fmt.Errorf("unknown controller %q%s", name, suggest(name, Names()))
 	}
 	config := r.config()
 	// In a fixed order, so that of several mistakes the same one is reported each time.
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		if err := assign(config, key, settings[key]); err != nil {
-			return nil, fmt.Errorf("controller %s: %w", name, err)
+			return control.Stack{}, fmt.Errorf("controller %s: %w", name, err)
 		}
 	}
-	c, err := r.build(config, env)
+	s, err := r.build(config, env)
 	if err != nil {
-		return nil, fmt.Errorf("controller %s: %w", name, err)
+		return control.Stack{}, fmt.Errorf("controller %s: %w", name, err)
 	}
-	return c, nil
+	return s, nil
 }
 
 func find(name string) (row, bool) {

@@ -205,7 +205,7 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a := &arriveAndFinish{gate: control.NewGate(control.NewChain(c, control.None{}), control.GateConfig{Slots: 1})}
+				a := &arriveAndFinish{gate: control.NewGate(control.NewChain(c.Controller, control.None{}), control.GateConfig{Slots: 1})}
 				a.pass(n) // the queue grows once
 				if allocs := testing.AllocsPerRun(100, func() { a.pass(n) }); allocs != 0 {
 					t.Errorf("%v allocations", allocs)
@@ -228,7 +228,7 @@ func BenchmarkGate(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				a := &arriveAndFinish{gate: control.NewGate(c, control.GateConfig{Slots: 1})}
+				a := &arriveAndFinish{gate: control.NewGate(c.Controller, control.GateConfig{Slots: 1})}
 				b.ReportAllocs()
 				for b.Loop() {
 					a.pass(n)

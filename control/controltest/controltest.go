@@ -54,8 +54,11 @@ import (
 	"spillway/control/catalog"
 )
 
-// cores is how many cores controllers are told of.
-const cores = 2
+// What controllers are told of the place where they run.
+const (
+	cores = 2
+	slo   = 500 * time.Microsecond
+)
 
 // Run runs every transcript, *.txt, in folder dir as a subtest. Other files there are left alone: rapid keeps its failures beside them.
 func Run(t *testing.T, dir string) {
@@ -136,11 +139,11 @@ func (w *world) create(t *testing.T, d *datadriven.TestData) error {
 		if err != nil {
 			return err
 		}
-		c, err := catalog.New(words[0], settings, catalog.Env{Cores: cores})
+		s, err := catalog.New(words[0], settings, catalog.Env{Cores: cores, SLO: slo, Seed: 1})
 		if err != nil {
 			return err
 		}
-		members = append(members, c)
+		members = append(members, s.Controller)
 	}
 	switch len(members) {
 	case 0:

@@ -39,7 +39,7 @@ func startOurs(t testing.TB) (addr string) {
 	}
 	config := servers.Default()
 	config.Listen, config.Loops, config.MaxItem = []string{"127.0.0.1:0"}, 1, c.MaxItem
-	s, err := servers.New(backend, control.None{}, config)
+	s, err := servers.New(backend, control.Stack{Controller: control.None{}}, config)
 	if err != nil {
 		t.Fatal(err)
 	}

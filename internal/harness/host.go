@@ -96,6 +96,9 @@ func newHost(c *Config) (*host, error) {
 	if h.flags, err = serverFlags(c.Profile); err != nil {
 		return nil, err
 	}
+	if limit := tightest(c.Profile); limit > 0 && c.Profile.Server.Settings["slo"] == "" {
+		h.flags = append(h.flags, "--slo", limit.String())
+	}
 	h.procs = serverCores()
 	h.binary, err = findServer()
 	return h, err
@@ -130,7 +133,7 @@ func (s *server) stop() {
 
 // Run implements Runner.
 func (h *host) Run(ctx context.Context, p Point) (Result, error) {
-	s, err := h.start(ctx, &p.Controller, p.observe)
+	s, err := h.start(ctx, &p.Controller, p.Seed, p.observe)
 	if err != nil {
 		return Result{}, err
 	}
@@ -141,7 +144,7 @@ func (h *host) Run(ctx context.Context, p Point) (Result, error) {
 // Probe implements Prober. The server is started and filled by the first probe, and anew if it died.
 func (h *host) Probe(ctx context.Context, p Point, warmUp, window time.Duration) (Result, error) {
 	if h.probed == nil || h.probed.process != nil && h.probed.process.died() {
-		s, err := h.start(ctx, &profiles.Controller{Name: "none"}, p.observe)
+		s, err := h.start(ctx, &profiles.Controller{Name: "none"}, p.Seed, p.observe)
 		if err != nil {
 			return Result{}, err
 		}
@@ -164,14 +167,14 @@ func (h *host) EndSearch() {
 func (h *host) Close() error { return nil }
 
 // start brings up a server that holds what the workload reads.
-func (h *host) start(ctx context.Context, c *profiles.Controller, observe func(string)) (*server, error) {
+func (h *host) start(ctx context.Context, c *profiles.Controller, seed uint64, observe func(string)) (*server, error) {
 	s := &server{facts: report.Server{Kind: h.profile.Server.Kind}}
 	if h.binary != "" {
 		observe("server")
 		args := append([]string{h.profile.Server.Kind, "--listen", "127.0.0.1:0"}, h.flags...)
 		s.facts.Argv = append([]string{serverName}, withoutFolders(args)...)
 		s.facts.GOMAXPROCS = h.procs
-		args = append(args, "--control", c.Name)
+		args = append(args, "--control", c.Name, "--seed", strconv.FormatUint(seed, 10))
 		for _, setting := range settingList(c.Settings) {
 			args = append(args, "--control-set", setting)
 		}

@@ -37,7 +37,7 @@ type modelled struct {
 // serverSettings are the keys of server.settings that say something to a modelled server.
 type serverSettings struct {
 	slots, queue     int // 0 for no limit
-	deadline, budget time.Duration
+	deadline, slo    time.Duration
 	unused           []string // settings of the real server that the model has no counterpart of
 }
 
@@ -93,7 +93,7 @@ func modelledSettings(p *profiles.Profile) (s serverSettings, err error) {
 		case "deadline":
 			s.deadline, err = dist.ParseDuration(text)
 		case "slo":
-			s.budget, err = dist.ParseDuration(text)
+			s.slo, err = dist.ParseDuration(text)
 		case settingCosts: // read where it is needed
 		default:
 			if !slices.Contains(known, key) {
@@ -179,11 +179,12 @@ func (m *modelled) workload() (workloads.Workload, sim.Coster, error) {
 }
 
 // station returns the modelled server under a controller.
-func (m *modelled) station(c control.Controller) station.Config {
+func (m *modelled) station(s control.Stack) station.Config {
 	return station.Config{
-		Controller: c,
+		Controller: s.Controller,
 		Gate:       control.GateConfig{Slots: m.settings.slots, Queue: m.settings.queue},
-		Machine:    m.spec, Locks: len(m.work.Locks), Sections: make([]station.Section, len(m.work.Sections)),
+		Machine:    m.spec, Locks: len(m.work.Locks),
+		Sections: station.Sections(s, len(m.work.Sections)), LockQueues: station.LockQueues(s, len(m.work.Locks)),
 	}
 }
 

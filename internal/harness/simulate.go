@@ -3,6 +3,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -16,6 +17,7 @@ import (
 	"spillway/internal/reqlog"
 	"spillway/internal/stats"
 	"spillway/machine/station"
+	"spillway/profiles"
 	"spillway/report"
 	"spillway/sim"
 )
@@ -72,17 +74,28 @@ func (s *simulation) config(p *Point, r *Result) (sim.Config, control.Controller
 	if err != nil {
 		return sim.Config{}, nil, err
 	}
-	controller, err := catalog.New(p.Controller.Name, settings, catalog.Env{Cores: s.spec.Cores})
+	stack, err := catalog.New(p.Controller.Name, settings, catalog.Env{Cores: s.spec.Cores, SLO: cmp.Or(s.settings.slo, tightest(s.profile)), Seed: p.Seed})
 	if err != nil {
 		return sim.Config{}, nil, err
 	}
 	from := clock.Instant(t.warmUp)
 	return sim.Config{
-		Station: s.station(controller), Costs: costs, Generator: g,
+		Station: s.station(stack), Costs: costs, Generator: g,
 		Tally:   load.NewTallyIn(min(period(t.window, spansPerWindow), load.BucketSpan), classes, from, from.Add(t.window)),
-		Timeout: s.profile.Timeout, Drain: t.drain, Deadline: s.settings.deadline, Budget: s.settings.budget,
+		Timeout: s.profile.Timeout, Drain: t.drain, Deadline: s.settings.deadline, Budget: stack.Budget,
 		Settled: func(rec *reqlog.Record) { r.Totals[0][rec.Fate]++ },
-	}, controller, nil
+	}, stack.Controller, nil
+}
+
+// tightest returns the smallest objective of any class, 0 if there is none.
+func tightest(p *profiles.Profile) time.Duration {
+	least := time.Duration(0)
+	for i := range p.Workload.Classes {
+		if limit := p.Workload.Classes[i].SLO.Limit; limit > 0 && (least == 0 || limit < least) {
+			least = limit
+		}
+	}
+	return least
 }
 
 // period returns a parts-th of a window, not less than a microsecond nor more than the span that series have on the host.

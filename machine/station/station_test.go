@@ -38,7 +38,7 @@ func (d *driver) run(end clock.Instant) {
 }
 
 func (d *driver) arrive(token uint64, steps ...machine.Step) {
-	d.note(d.s.Arrive(d.now, control.Request{Client: uint32(token)}, steps, token))
+	d.note(d.s.Arrive(d.now, control.Request{Client: uint32(token)}, steps, token, NoDemand))
 }
 
 func (d *driver) note(replies []Reply) {
@@ -61,7 +61,7 @@ func TestQueuedAndService(t *testing.T) {
 		t.Errorf("queueing delay %v, want 9µs", got)
 	}
 	d.run(clock.Instant(time.Second))
-	if got, want := d.replies[2], (Reply{Token: 2, Queued: 10 * us, Service: 5 * us, Client: 2}); got != want || d.at[2] != clock.Instant(15*us) {
+	if got, want := d.replies[2], (Reply{Token: 2, Queued: 10 * us, Service: 5 * us, Client: 2, Credits: -1}); got != want || d.at[2] != clock.Instant(15*us) {
 		t.Errorf("%+v at %v, want %+v at 15µs", got, d.at[2], want)
 	}
 	if got := d.s.QueueDelay(d.now); got != 0 {
@@ -184,7 +184,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	now := clock.Instant(0)
 	round := func() {
 		for token := range uint64(10) {
-			d.Arrive(now, control.Request{}, steps, token)
+			d.Arrive(now, control.Request{}, steps, token, NoDemand)
 		}
 		for d.Next() != clock.Never {
 			now = d.Next()

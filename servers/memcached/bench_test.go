@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 }
 
 func benchServer(controller, listen string) error {
-	c, err := catalog.New(controller, nil, catalog.Env{Cores: 1})
+	stack, err := catalog.New(controller, nil, catalog.Env{Cores: 1})
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func benchServer(controller, listen string) error {
 	}
 	config := servers.Default()
 	config.Listen, config.Loops, config.MaxItem, config.MaxConns = []string{listen}, 1, store.MaxItem, 20_000
-	s, err := servers.New(backend, c, config)
+	s, err := servers.New(backend, stack, config)
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func serveOurs(t testing.TB, backend *memcached.Backend, c memcached.Config, add
 	t.Helper()
 	config := servers.Default()
 	config.Listen, config.Loops, config.MaxItem = []string{addr}, 2, c.MaxItem
-	s, err := servers.New(backend, control.None{}, config)
+	s, err := servers.New(backend, control.Stack{Controller: control.None{}}, config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func serve(t testing.TB, backend servers.Backend, c control.Controller, change f
 	if change != nil {
 		change(&config)
 	}
-	s, err := servers.New(backend, c, config)
+	s, err := servers.New(backend, control.Stack{Controller: c}, config)
 	if err != nil {
 		t.Fatal(err)
 	}
