@@ -20,16 +20,19 @@ import (
 // say Wait (concurrency limits) therefore belong on the left of those that judge how long a request has waited (queue management),
 // which should be asked only when it is about to leave the queue.
 //
-// A request carries one tag: that of the leftmost member that gave one. At most one member should use tags.
+// A request carries one tag: that of the leftmost member that gave one. At most one member should use tags. It is Express when one member
+// says so. The newest go first when one member wants it, and nobody may wait for longer than the most impatient member allows.
 type Chain struct {
-	members []Controller
-	asked   int // how many were asked about the request that arrived last
+	members  []Controller
+	orderers []Orderer // those of them that are
+	asked    int       // how many were asked about the request that arrived last
 }
 
 var (
 	_ Controller = (*Chain)(nil)
 	_ Meter      = (*Chain)(nil)
-	_ Issuer     = issuingChain{}
+	_ Orderer    = (*Chain)(nil)
+	_ Issuer     = (*issuingChain)(nil)
 )
 
 // issuingChain is a Chain with a member that hands out credits. It is a type of its own so that a Chain without such a member is no
@@ -51,6 +54,9 @@ func NewChain(members ...Controller) Controller {
 		if m == nil {
 			panic("control: chain with a nil member")
 		}
+		if o, ok := m.(Orderer); ok {
+			c.orderers = append(c.orderers, o)
+		}
 		i, ok := m.(Issuer)
 		if ok && issuer != nil {
 			panic("control: chain with two issuers of credits")
@@ -60,9 +66,20 @@ func NewChain(members ...Controller) Controller {
 		}
 	}
 	if issuer != nil {
-		return issuingChain{c, issuer}
+		return &issuingChain{c, issuer}
 	}
 	return c
+}
+
+// Members returns the controllers that c consists of: the members of a Chain, or c itself.
+func Members(c Controller) []Controller {
+	switch c := c.(type) {
+	case *Chain:
+		return c.members
+	case *issuingChain:
+		return c.members
+	}
+	return []Controller{c}
 }
 
 // Decide asks the members as the Chain's documentation says.
@@ -75,6 +92,7 @@ func (c *Chain) Decide(now clock.Instant, s Stage, r *Request) Decision {
 		if d.Tag == 0 {
 			d.Tag = a.Tag
 		}
+		d.Express = d.Express || a.Express
 		if a.Verdict == Admit {
 			continue
 		}
@@ -91,14 +109,37 @@ func (c *Chain) Decide(now clock.Instant, s Stage, r *Request) Decision {
 
 // Observe passes e on to the members that were asked about its request.
 func (c *Chain) Observe(now clock.Instant, e Event) {
-	told := c.members
-	if e.Kind == Refused && e.Stage == AtArrival {
-		// The Gate reports a refusal at arrival before it asks about another arrival, so the count is still that of this request.
-		told = told[:c.asked]
-	}
-	for _, m := range told {
+	for _, m := range c.told(e.Kind, e.Stage) {
 		m.Observe(now, e)
 	}
+}
+
+// Observe is Chain's, written once more: as a promoted method it would be reached by way of a copy of e, which costs as much as the rest of it.
+func (c *issuingChain) Observe(now clock.Instant, e Event) {
+	for _, m := range c.told(e.Kind, e.Stage) {
+		m.Observe(now, e)
+	}
+}
+
+// told returns the members that are to be told of an event.
+func (c *Chain) told(k EventKind, s Stage) []Controller {
+	if k == Refused && s == AtArrival {
+		// The Gate reports a refusal at arrival before it asks about another arrival, so the count is still that of this request.
+		return c.members[:c.asked]
+	}
+	return c.members
+}
+
+// Order is what the members that care for it agree on.
+func (c *Chain) Order(now clock.Instant) (order Order) {
+	for _, o := range c.orderers {
+		wanted := o.Order(now)
+		order.Newest = order.Newest || wanted.Newest
+		if wanted.MaxAge > 0 && (order.MaxAge == 0 || wanted.MaxAge < order.MaxAge) {
+			order.MaxAge = wanted.MaxAge
+		}
+	}
+	return order
 }
 
 // Tick ticks all members and returns the earliest instant that one of them wants.

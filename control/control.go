@@ -29,7 +29,7 @@ type Request struct {
 	Waited   time.Duration // every wait so far: queues, locks, sections
 
 	// QueueDelay is the server's queueing delay when the request arrived: the age of the oldest waiter in Gate or run queue, 0 while a
-	// core is idle. A driver with run queues of its own sets what it measures; Gate.Arrive raises it to the Gate's own.
+	// core is idle. The driver sets it; one that knows of nothing but its Gate, to Gate.QueueDelay.
 	QueueDelay time.Duration
 }
 
@@ -49,7 +49,7 @@ type Stage uint8
 // The two places at which a controller is asked.
 const (
 	AtArrival Stage = iota // it has just been read from its connection
-	AtDequeue              // it is at the head of the queue and a slot is free
+	AtDequeue              // it is next in the queue and a slot is free
 )
 
 // Verdict is the essence of a decision.
@@ -69,6 +69,7 @@ type Decision struct {
 	Verdict Verdict
 	Reason  Reason // why, when Verdict is Reject
 	Tag     uint32 // kept with the request when non-zero, and given back in its events
+	Express bool   // at arrival: it goes past all that are not Express, such as a health check past what is held back
 }
 
 // EventKind names what happened to a request.
@@ -119,6 +120,19 @@ type Controller interface {
 	// Tick does periodic work and returns when it wants to be called next, clock.Never if never again. It must bear being called
 	// earlier than that: a Chain ticks all its members when one of them is due. Drivers tick once before the first request.
 	Tick(now clock.Instant, s Signals) (next clock.Instant)
+}
+
+// Orderer is implemented by controllers that say in which order those who wait are taken out of the Gate's queue. Under any other it is
+// first in, first out.
+type Orderer interface {
+	// Order is asked whenever somebody may leave the queue. Those whom Decide called Express go first whatever it says.
+	Order(now clock.Instant) Order
+}
+
+// Order is how a Gate takes from its queue.
+type Order struct {
+	Newest bool          // the request that came last is next; otherwise the one that came first
+	MaxAge time.Duration // who has waited for longer expires; 0 for no limit but the request's deadline
 }
 
 // Mode says what entering a full Section does.

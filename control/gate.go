@@ -12,24 +12,27 @@ type GateConfig struct {
 	Queue int // how many requests may wait; 0 for no limit
 }
 
-// Gate is a first-in-first-out queue in front of a number of slots, under one Controller. It decides nothing itself except three
-// things: nobody starts without a slot, nobody is queued beyond the bound (QueueFull), nobody starts after its deadline (Expired).
+// Gate is a queue in front of a number of slots, under one Controller. It decides nothing itself except three things: nobody starts
+// without a slot, nobody is queued beyond the bound (QueueFull), nobody starts after its deadline (Expired). The queue is first in, first
+// out, except that those whom a controller calls Express go past the others, and that an Orderer may have the newest go first.
 //
 // Its driver calls Arrive when a request has been read, Finish when one has been served, Withdraw when the sender of a waiting one
 // went away, Tick when the instant that the last Tick returned has come; and then does what the returned actions say, in order. The
 // instants passed in must not decrease.
 //
 // What a controller may rely on: Decide(AtArrival) is followed by exactly one event of the same request, Queued or
-// Refused(AtArrival), before anything else is asked or told. Decide(AtDequeue) is asked only about the head of the queue and only
+// Refused(AtArrival), before anything else is asked or told. Decide(AtDequeue) is asked only about who is next and only
 // while a slot is free; Admit is followed at once by Started, Reject by Refused(AtDequeue), and Wait means that the same request
 // will be asked about again after the next call to the Gate. A controller that says Wait while nothing is in service must
 // therefore always return an instant from Tick, never clock.Never: no Finish is to come that would ask it again.
 type Gate struct {
 	controller Controller
-	issuer     Issuer // the controller, if it is one
+	issuer     Issuer  // the controller, if it is one
+	orderer    Orderer // likewise
 	slots      int
 	bound      int
 	queue      waiting
+	express    waiting // those who go first; not made before there is one
 	inFlight   int     // counted apart from queue and service, so that check can compare
 	asked      Request // the request that Decide is shown; a field, because a local one would be allocated at each call
 	stats      Stats
@@ -60,18 +63,19 @@ func NewGate(c Controller, config GateConfig) *Gate {
 	}
 	g := &Gate{controller: c, slots: config.Slots, bound: config.Queue, queue: newWaiting()}
 	g.issuer, _ = c.(Issuer)
+	g.orderer, _ = c.(Orderer)
 	return g
 }
 
 // Arrive takes in a request. Among the actions is exactly one that names r: Start, Refuse, or Queue with the Place it waits at.
-// r.Arrived is set here.
+// r.Arrived is set here, and r.Tag is the controller's. r.QueueDelay is the driver's: a driver that knows of no run queue and no idle
+// core passes QueueDelay.
 //
 // As after every call, there may be Credit actions of a controller that is an Issuer.
 func (g *Gate) Arrive(now clock.Instant, r Request, out []Action) []Action {
 	g.stats.Arrived++
-	r.Arrived = now
-	r.QueueDelay = max(r.QueueDelay, g.QueueDelay(now))
-	if g.queue.n > 0 {
+	r.Arrived, r.Tag = now, 0
+	if g.queued() > 0 {
 		// Those at the head may have expired, or their controller changed its mind with time: r must not be refused for the room
 		// that they no longer need.
 		out = g.pump(now, out)
@@ -85,10 +89,13 @@ func (g *Gate) Arrive(now clock.Instant, r Request, out []Action) []Action {
 	}
 	g.controller.Observe(now, Event{Kind: Queued, Request: r})
 	g.inFlight++
-	place := g.queue.push(r)
+	place := g.push(&r, d.Express)
 	out = g.pump(now, out)
-	if _, waits := g.queue.find(place); waits {
-		g.stats.MaxQueued = max(g.stats.MaxQueued, g.queue.n)
+	if g.queued() == 0 {
+		return out
+	}
+	if _, _, waits := g.find(place); waits {
+		g.stats.MaxQueued = max(g.stats.MaxQueued, g.queued())
 		out = append(out, Action{Kind: Queue, Place: place, Request: r})
 	}
 	return out
@@ -120,13 +127,13 @@ func (g *Gate) Finish(now clock.Instant, r Request, service time.Duration, faile
 // The Gate itself looks at deadlines whenever it is called, at the head of the queue. A driver that must answer an expired request at its
 // deadline, though everybody before it waits on and nothing else happens, withdraws it then.
 func (g *Gate) Withdraw(now clock.Instant, p Place, out []Action) (removed bool, _ []Action) {
-	w, ok := g.queue.find(p)
+	q, w, ok := g.find(p)
 	if !ok {
 		return false, out
 	}
 	r := w.request
 	r.Waited += now.Sub(r.Arrived)
-	g.leave(w)
+	g.leave(q, w)
 	why := Cancelled
 	if r.expired(now) {
 		why = Expired
@@ -136,50 +143,52 @@ func (g *Gate) Withdraw(now clock.Instant, p Place, out []Action) (removed bool,
 }
 
 // Tick lets the controller do its periodic work, starts whoever can start now, and returns the instant at which it wants to be called
-// next. The controller sees as queueing delay the larger of s.QueueDelay, which a driver with run queues of its own measures, and
-// the Gate's own.
+// next. The controller sees s as it is, its QueueDelay too: see Arrive.
 func (g *Gate) Tick(now clock.Instant, s Signals, out []Action) ([]Action, clock.Instant) {
-	s.QueueDelay = max(s.QueueDelay, g.QueueDelay(now))
 	next := g.controller.Tick(now, s)
 	return g.pump(now, out), next
 }
 
-// QueueDelay returns the age of the oldest waiter, 0 when nobody waits.
+// QueueDelay returns the age of the oldest waiter, 0 when nobody waits. Whether it is what controllers are to see only the driver knows: a
+// request may wait here for a limit or a controller while cores are idle, and then there is no queueing delay.
 func (g *Gate) QueueDelay(now clock.Instant) time.Duration {
-	w := g.queue.oldest()
-	if w == nil {
-		return 0
-	}
-	return now.Sub(w.request.Arrived)
+	return max(g.queue.age(now), g.express.age(now))
 }
 
 // Stats returns the counts so far.
 func (g *Gate) Stats() Stats {
 	s := g.stats
-	s.Queued = g.queue.n
+	s.Queued = g.queued()
 	return s
 }
 
-// pump refuses the heads of the queue that have expired and starts those that may start.
+// pump refuses those who have expired at the old ends of the queues, and starts those that may start.
 func (g *Gate) pump(now clock.Instant, out []Action) []Action {
-	for w := g.queue.oldest(); w != nil; w = g.queue.oldest() {
+	var order Order
+	if g.orderer != nil && g.queue.n > 0 {
+		order = g.orderer.Order(now)
+	}
+	for g.queued() > 0 {
+		// Expired ones go even while no slot is free: their senders learn of it sooner, and newcomers find room.
+		out = g.expire(now, &g.express, 0, out)
+		out = g.expire(now, &g.queue, order.MaxAge, out)
+		q, w := g.next(order.Newest)
+		if w == nil || g.slots > 0 && g.stats.InService >= g.slots {
+			break
+		}
 		r := w.request
 		r.Waited += now.Sub(r.Arrived)
-		if r.expired(now) {
-			// Expired heads go even while no slot is free: their senders learn of it sooner, and newcomers find room.
-			g.leave(w)
+		if order.Newest && r.expired(now) { // it may be, though the oldest is not
+			g.leave(q, w)
 			out = g.refuse(now, AtDequeue, Expired, r, out)
 			continue
-		}
-		if g.slots > 0 && g.stats.InService >= g.slots {
-			break
 		}
 		d := g.ask(now, AtDequeue, &r)
 		if d.Verdict == Wait {
 			w.request.Tag = r.Tag
 			break
 		}
-		g.leave(w)
+		g.leave(q, w)
 		if d.Verdict == Reject {
 			out = g.refuse(now, AtDequeue, d.Reason, r, out)
 			continue
@@ -192,6 +201,33 @@ func (g *Gate) pump(now clock.Instant, out []Action) []Action {
 	}
 	g.check()
 	return g.wake(now, out)
+}
+
+// expire refuses those at the old end of q whose deadline has passed, or who have waited for longer than maxAge if that is not 0.
+func (g *Gate) expire(now clock.Instant, q *waiting, maxAge time.Duration, out []Action) []Action {
+	for w := q.oldest(); w != nil; w = q.oldest() {
+		age := now.Sub(w.request.Arrived)
+		if !w.request.expired(now) && (maxAge == 0 || age <= maxAge) {
+			break
+		}
+		r := w.request
+		r.Waited += age
+		g.leave(q, w)
+		out = g.refuse(now, AtDequeue, Expired, r, out)
+	}
+	return out
+}
+
+// next returns who is next, nil when nobody waits.
+func (g *Gate) next(newest bool) (*waiting, *waiter) {
+	switch {
+	case g.express.n > 0:
+		return &g.express, g.express.oldest()
+	case newest:
+		return &g.queue, g.queue.newest()
+	default:
+		return &g.queue, g.queue.oldest()
+	}
 }
 
 // wake appends what silent clients are to be told.
@@ -215,11 +251,36 @@ func (g *Gate) ask(now clock.Instant, s Stage, r *Request) Decision {
 	return d
 }
 
-// leave takes w out of the queue.
-func (g *Gate) leave(w *waiter) {
-	g.queue.remove(w)
+// expressPlace marks the places of those who go first. Places count waiters in their lower half, and never have that many.
+const expressPlace Place = 1 << 31
+
+func (g *Gate) push(r *Request, express bool) Place {
+	if !express {
+		return g.queue.push(r)
+	}
+	if g.express.made == 0 {
+		g.express = newWaiting()
+	}
+	return g.express.push(r) | expressPlace
+}
+
+func (g *Gate) find(p Place) (*waiting, *waiter, bool) {
+	q := &g.queue
+	if p&expressPlace != 0 {
+		q = &g.express
+	}
+	w, ok := q.find(p &^ expressPlace)
+	return q, w, ok
+}
+
+// leave takes w out of q.
+func (g *Gate) leave(q *waiting, w *waiter) {
+	q.remove(w)
 	g.inFlight--
 }
+
+// queued returns how many wait.
+func (g *Gate) queued() int { return g.queue.n + g.express.n }
 
 func (g *Gate) refuse(now clock.Instant, s Stage, why Reason, r Request, out []Action) []Action {
 	g.observeRefused(now, s, why, r)
@@ -235,7 +296,7 @@ func (g *Gate) observeRefused(now clock.Instant, s Stage, why Reason, r Request)
 }
 
 // full reports whether the queue is at its bound.
-func (g *Gate) full() bool { return g.bound > 0 && g.queue.n >= g.bound }
+func (g *Gate) full() bool { return g.bound > 0 && g.queued() >= g.bound }
 
 // check panics when the Gate's own counts contradict each other. It costs three comparisons and stays on: a lost slot would show as
 // nothing but a slower server.
@@ -243,9 +304,9 @@ func (g *Gate) check() {
 	switch busy := g.stats.InService; {
 	case g.slots > 0 && busy > g.slots:
 		panic("control: more in service than slots")
-	case g.bound > 0 && g.queue.n > g.bound:
+	case g.bound > 0 && g.queued() > g.bound:
 		panic("control: more queued than the bound")
-	case g.inFlight != g.queue.n+busy:
+	case g.inFlight != g.queued()+busy:
 		panic("control: in-flight is not queued plus in service")
 	}
 }

@@ -71,15 +71,21 @@ func TestGateAddsToEarlierWaits(t *testing.T) {
 	}
 }
 
-func TestGateTickTakesTheLargerDelay(t *testing.T) {
+// TestGateKeepsTheDriversDelay: somebody waits in the Gate, and a core may be idle all the same, which only the driver knows. What it says of
+// the queueing delay is what the controller sees.
+func TestGateKeepsTheDriversDelay(t *testing.T) {
 	t.Parallel()
 	c := &scripted{dequeue: control.Decision{Verdict: control.Wait}, next: 123}
 	g := control.NewGate(c, control.GateConfig{})
 	g.Arrive(100, control.Request{ID: 1}, nil)
-	for _, row := range []struct{ given, want time.Duration }{{10, 50}, {80, 80}} {
-		_, next := g.Tick(150, control.Signals{QueueDelay: row.given, MemBytes: 3}, nil)
-		if c.signals.QueueDelay != row.want || c.signals.MemBytes != 3 || next != 123 {
-			t.Errorf("signals %+v, next %d; want a queueing delay of %d, next 123", c.signals, next, row.want)
+	for _, given := range []time.Duration{0, 10, 80} {
+		_, next := g.Tick(150, control.Signals{QueueDelay: given, MemBytes: 3}, nil)
+		if c.signals.QueueDelay != given || c.signals.MemBytes != 3 || next != 123 {
+			t.Errorf("signals %+v, next %d; want a queueing delay of %d, next 123", c.signals, next, given)
+		}
+		g.Arrive(150, control.Request{ID: 2, QueueDelay: given, Tag: 9}, nil)
+		if got := c.events[len(c.events)-1].Request; got.QueueDelay != given || got.Tag != 0 {
+			t.Errorf("an arrival is shown a queueing delay of %d and a tag of %d, want %d and none", got.QueueDelay, got.Tag, given)
 		}
 	}
 	if d := g.QueueDelay(150); d != 50 {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"slices"
 	"time"
 
 	"spillway/clock"
@@ -36,7 +37,7 @@ const (
 	Replied NoticeKind = iota // to a request that Permit admitted; exactly one of Replied and Lost for each
 	Lost                      // the client stopped waiting for it, or its connection broke
 	Told                      // the answer to a question without a request, or the reply to one that counts as lost already
-	Parted                    // the connection broke: what the server knew of this client is gone, and questions have no answer
+	Parted                    // the connection broke: what the server knew of this client is gone, and open questions have no answer
 )
 
 // Notice is what a client heard.
@@ -111,6 +112,23 @@ func (o *Outbox) Hear(now clock.Instant, n Notice, out []Dispatch) []Dispatch {
 // Tick lets go or refuses what time has made due.
 func (o *Outbox) Tick(now clock.Instant, out []Dispatch) []Dispatch { return o.pump(now, out) }
 
+// Withdraw takes out a request whose sender has stopped waiting for it. Left where it is, it would count as demand, keep a place in the queue, and
+// in the end spend a credit or a token on nothing. found is false when it does not wait here: it has left, or been refused. What may go in its
+// place is appended to out.
+func (o *Outbox) Withdraw(now clock.Instant, token uint64, out []Dispatch) (found bool, _ []Dispatch) {
+	// Senders give up the oldest first, so the search ends at its beginning, but for requests that have been offered to another server before.
+	i := slices.IndexFunc(o.waiting[o.head:], func(p pending) bool { return p.Token == token })
+	switch {
+	case i < 0:
+		return false, out
+	case i == 0:
+		o.pop()
+	default:
+		o.waiting = slices.Delete(o.waiting, o.head+i, o.head+i+1)
+	}
+	return true, o.pump(now, out)
+}
+
 // Next returns when Tick should be called; clock.Never when nothing waits for time to pass.
 func (o *Outbox) Next() clock.Instant {
 	if o.Len() == 0 {
@@ -122,6 +140,9 @@ func (o *Outbox) Next() clock.Instant {
 	}
 	return next
 }
+
+// Throttle returns what NewOutbox was given, for its meters.
+func (o *Outbox) Throttle() Throttle { return o.throttle }
 
 // Len returns how many requests wait.
 func (o *Outbox) Len() int { return len(o.waiting) - o.head }

@@ -1,5 +1,11 @@
 package control
 
+import (
+	"time"
+
+	"spillway/clock"
+)
+
 // chunk is how many waiters are allocated at a time. The queue grows by whole chunks and moves none of its waiters: an uncontrolled
 // server can have a million of them, and copying those under the Gate's lock would stop the server for tens of milliseconds.
 const chunk = 256
@@ -35,8 +41,25 @@ func (q *waiting) oldest() *waiter {
 	return q.at(q.at(0).next)
 }
 
+// newest returns the waiter that came last, nil when nobody waits.
+func (q *waiting) newest() *waiter {
+	if q.n == 0 {
+		return nil
+	}
+	return q.at(q.at(0).prev)
+}
+
+// age returns for how long the oldest has been waiting, 0 when nobody is.
+func (q *waiting) age(now clock.Instant) time.Duration {
+	w := q.oldest()
+	if w == nil {
+		return 0
+	}
+	return now.Sub(w.request.Arrived)
+}
+
 // push appends r and returns where it stands.
-func (q *waiting) push(r Request) Place {
+func (q *waiting) push(r *Request) Place {
 	i := q.free
 	if i != 0 {
 		q.free = q.at(i).next
@@ -48,7 +71,7 @@ func (q *waiting) push(r Request) Place {
 		}
 	}
 	w, sentinel := q.at(i), q.at(0)
-	w.request = r
+	w.request = *r
 	w.life++
 	w.prev, w.next = sentinel.prev, 0
 	q.at(sentinel.prev).next = i

@@ -6,13 +6,54 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"spillway/clock"
 	"spillway/control"
 	"spillway/control/aqm"
+	"spillway/control/catalog"
 	"spillway/control/limit"
 	"spillway/guard"
 )
+
+// A whole control from its name: the memory section has room for one here, and whoever finds it full is dropped halfway.
+func ExampleGuard_Begin() {
+	stack, err := catalog.New("svalinn", map[string]any{"bandit": "fixed", "capacity": 1}, catalog.Env{Cores: 4, SLO: time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	g, err := guard.NewFromStack(stack, guard.Config{Gate: control.GateConfig{Slots: 8}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer g.Close()
+
+	work := func(name string, inside func()) {
+		t, err := g.Begin(context.Background(), control.Request{})
+		if err != nil {
+			fmt.Println(name, "turned away:", err)
+			return
+		}
+		defer t.Done(true) // counts only if we do not get to the end
+		t.OnDrop(func() { fmt.Println(name, "cleans up") })
+		leave, err := t.Memory()
+		if err != nil {
+			fmt.Println(name, "dropped:", err)
+			return
+		}
+		defer leave()
+		inside()
+		fmt.Println(name, "done")
+		t.Done(false)
+	}
+	work("first", func() { work("second", nil) })
+	// Output:
+	// second cleans up
+	// second dropped: guard: overloaded: memory
+	// first done
+}
 
 // One request is served at a time, and nobody may wait: the second is turned away while the first is being served.
 func ExampleGuard_Acquire() {
@@ -55,6 +96,42 @@ func ExampleGuard_Handler() {
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	fmt.Println(w.Code, w.Body)
 	// Output: 200 hello
+}
+
+// Both halves of a control over HTTP: the service hands out credits, and the client holds back what it has none for. Here it is one request a time
+// that the server has a core for, and nobody waits long for a credit.
+func ExampleNewTransport() {
+	settings := map[string]any{"section": "off", "client_delay": "1s"}
+	stack, err := catalog.New("svalinn", settings, catalog.Env{Cores: 1, SLO: time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	g, err := guard.NewFromStack(stack, guard.Config{Gate: control.GateConfig{Slots: 1}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	server := httptest.NewServer(g.Handler(hello, nil))
+	defer server.Close()
+	defer g.Close()
+
+	transport := guard.NewTransport(nil, stack.NewClient)
+	defer transport.Close()
+	client := &http.Client{Transport: transport}
+	resp, err := client.Get(server.URL)
+	if errors.Is(err, guard.ErrHeldBack) {
+		fmt.Println("try again later")
+		return
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.Status, "with credits left:", resp.Header.Get(guard.CreditsHeader) != "0")
+	// Output: 200 OK with credits left: true
 }
 
 // A limit on how many are served, and CoDel for those who wait: a chain asks the limit first, so that CoDel judges only requests

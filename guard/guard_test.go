@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -204,13 +205,15 @@ type periodic struct {
 	every     time.Duration
 	ticks     int
 	tokens    int
-	delays    []time.Duration
+	delays    []time.Duration // at ticks
+	found     []time.Duration // at arrivals
 	deadlines []clock.Instant
 }
 
 func (p *periodic) Decide(_ clock.Instant, s control.Stage, r *control.Request) control.Decision {
 	if s == control.AtArrival {
 		p.deadlines = append(p.deadlines, r.Deadline)
+		p.found = append(p.found, r.QueueDelay)
 	}
 	if s == control.AtDequeue && p.every > 0 && p.tokens == 0 {
 		return control.Decision{Verdict: control.Wait}
@@ -261,6 +264,35 @@ func TestPeriodicWork(t *testing.T) {
 		}
 		if c.delays[0] != time.Minute {
 			t.Errorf("queueing delay %v, want that of the sensors", c.delays[0])
+		}
+	})
+}
+
+// A Guard knows nothing of cores: what its controller sees as queueing delay is the age of the oldest who waits to be let in.
+func TestQueueDelayIsTheGates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &periodic{every: time.Second}
+		g := guard.New(control.NewGate(c, control.GateConfig{Slots: 1}), clock.NewReal(), func() control.Signals { return control.Signals{} })
+		first := acquire(t.Context(), g, control.Request{})
+		done := settled(t, first).done
+		<-time.After(1250 * time.Millisecond)
+		second := acquire(t.Context(), g, control.Request{})
+		waits(t, second)
+		<-time.After(250 * time.Millisecond)
+		third := acquire(t.Context(), g, control.Request{})
+		waits(t, third)
+		<-time.After(time.Second)
+		done(false)
+		settled(t, second).done(false)
+		<-time.After(time.Second)
+		settled(t, third).done(false)
+		g.Close()
+		if want := []time.Duration{0, 0, 750 * time.Millisecond}; !slices.Equal(c.delays[:3], want) {
+			t.Errorf("ticks have seen %v, want %v", c.delays, want)
+		}
+		if want := []time.Duration{0, 0, 250 * time.Millisecond}; !slices.Equal(c.found, want) {
+			t.Errorf("arrivals have seen %v, want %v", c.found, want)
 		}
 	})
 }

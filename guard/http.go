@@ -15,25 +15,56 @@ import (
 const retryAfter = "1"
 
 // Handler returns a handler that lets a request through to next when the Guard admits it. describe says what a controller may know
-// of a request, such as its class or its client; when it is nil, all requests are alike.
+// of a request, such as its class or its client; when it is nil, all requests are alike. next finds the request's Ticket in its context.
 //
 // A request that is turned away is answered 503 Service Unavailable, or 429 Too Many Requests when its own budget is used up; either
-// with Retry-After, and the reason in the body. Replies of 500 and above, and panics, count as failed.
+// with Retry-After, and the reason in the body. So is one that is dropped halfway, if next returns without an answer. Replies of 500 and
+// above, and panics, count as failed.
+//
+// Where the Guard's stack hands out credits, clients that send by a Transport get theirs, and for those describe's Client does not count.
 func (g *Guard) Handler(next http.Handler, describe func(*http.Request) control.Request) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request control.Request
 		if describe != nil {
 			request = describe(r)
 		}
-		done, err := g.Acquire(r.Context(), request)
+		client, said := g.meet(r)
+		if client != nil {
+			defer g.part(client)
+			request.Client = client.number
+		}
+		if said.asks {
+			g.answer(w, r, client, said)
+			return
+		}
+		tell := func() { g.tell(w.Header(), client) }
+		t, err := g.Begin(r.Context(), request)
 		if err != nil {
+			tell()
 			refuse(w, err)
 			return
 		}
-		defer done(true) // counts only when next panics
-		watched := &watchedWriter{ResponseWriter: w}
-		next.ServeHTTP(watched, r)
-		done(watched.status >= http.StatusInternalServerError)
+		defer t.Done(true)
+		returned := false
+		defer func() {
+			if !returned {
+				_ = t.Drop(control.Cancelled) // it panics, and nobody else is left to clean up
+			}
+		}()
+		watched := &watchedWriter{ResponseWriter: w, before: tell}
+		next.ServeHTTP(watched, r.WithContext(t.Context()))
+		returned = true
+		switch {
+		case watched.status != 0:
+			t.Done(watched.status >= http.StatusInternalServerError)
+		case t.Err() != nil:
+			t.Done(true)
+			tell()
+			refuse(w, t.Err())
+		case r.Context().Err() == nil:
+			t.Done(false) // an empty reply
+			tell()
+		}
 	})
 }
 
@@ -58,12 +89,14 @@ func refuse(w http.ResponseWriter, err error) {
 // watchedWriter notes the status of a reply. It can do whatever the writer beneath it can: flush, hijack, and copy without a buffer.
 type watchedWriter struct {
 	http.ResponseWriter
-	status int // 0 until the header has been written
+	before func() // called before the header is written
+	status int    // 0 until the header has been written
 }
 
 func (w *watchedWriter) WriteHeader(status int) {
 	// Those below 200 are only announcements, with the exception of 101, which ends HTTP on this connection.
 	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
+		w.before()
 		w.status = status
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -89,7 +122,11 @@ func (w *watchedWriter) Flush() {
 
 // Hijack implements http.Hijacker, for handlers that do not use http.ResponseController.
 func (w *watchedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return http.NewResponseController(w.ResponseWriter).Hijack()
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.status = http.StatusSwitchingProtocols // what is said from here on does not pass here
+	}
+	return conn, rw, err
 }
 
 // Unwrap lets http.ResponseController find the writer beneath.
@@ -97,6 +134,7 @@ func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *watchedWriter) wrote() {
 	if w.status == 0 {
+		w.before()
 		w.status = http.StatusOK
 	}
 }

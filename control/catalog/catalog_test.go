@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,13 @@ import (
 	"spillway/control/catalog"
 )
 
-var env = catalog.Env{Cores: 2}
+var env = catalog.Env{Cores: 2, SLO: 500 * time.Microsecond}
+
+// inside compares what types do not export; noFuncs leaves out functions, which cannot be compared.
+var (
+	inside  = cmp.Exporter(func(reflect.Type) bool { return true })
+	noFuncs = cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type().Kind() == reflect.Func }, cmp.Ignore())
+)
 
 func TestEveryEntryIsDocumented(t *testing.T) {
 	t.Parallel()
@@ -43,7 +50,7 @@ func TestDescribe(t *testing.T) {
 		{Name: "limit", Type: "int", Default: "0", Unit: "requests", Doc: "at most this many in service at once; 0 stands for the number of cores"},
 		{Name: "queue", Type: "int", Default: "128", Unit: "requests", Doc: "at most this many waiting; one more is rejected on arrival"},
 	}
-	if diff := cmp.Diff(want, e.Settings); diff != "" {
+	if diff := cmp.Diff(want, e.Settings[:e.Common]); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -69,8 +76,8 @@ func TestDefaultsAreAccepted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, b := fmt.Sprintf("%+v", explicit), fmt.Sprintf("%+v", implicit); a != b {
-			t.Errorf("%s: %s with its defaults given, %s without", name, a, b)
+		if diff := cmp.Diff(explicit, implicit, inside, noFuncs); diff != "" {
+			t.Errorf("%s: with its defaults given (-) and without (+):\n%s", name, diff)
 		}
 	}
 }
@@ -112,7 +119,7 @@ func TestNewTakesYAMLValues(t *testing.T) {
 		got, err := catalog.New(c.name, c.settings, env)
 		if err != nil {
 			t.Errorf("%s %v: %v", c.name, c.settings, err)
-		} else if s := fmt.Sprintf("%+v", got); !strings.Contains(s, c.want) {
+		} else if s := fmt.Sprintf("%+v", got.Controller); !strings.Contains(s, c.want) {
 			t.Errorf("%s %v is %s, want %s", c.name, c.settings, s, c.want)
 		}
 	}
@@ -130,8 +137,8 @@ func TestNewRefuses(t *testing.T) {
 		{"zzzzzzzz", nil, `unknown controller "zzzzzzzz"; known are ` + strings.Join(catalog.Names(), ", ")},
 		{"codel", map[string]any{"traget": "5ms"}, `controller codel: unknown setting "traget"; did you mean "target"?`},
 		{"codel", map[string]any{"Target": "5ms"}, `controller codel: unknown setting "Target"; did you mean "target"?`},
-		{"codel", map[string]any{"zzz": 1, "aaaaaa": 1}, `controller codel: unknown setting "aaaaaa"; known are target, interval`},
-		{"none", map[string]any{"limit": 1}, `controller none: unknown setting "limit": it has no settings`},
+		{"codel", map[string]any{"zzz": 1, "aaaaaa": 1}, `controller codel: unknown setting "aaaaaa"; known are target, interval, section, bandit, alpha, omega, epsilon, period, bw_window, capacity, section_target`},
+		{"none", map[string]any{"limit": 1}, `controller none: unknown setting "limit"; known are section, bandit, alpha, omega, epsilon, period, bw_window, capacity, target`},
 		{"codel", map[string]any{"target": 5}, `controller codel: target is 5, must be a duration with a unit, such as 200us, 5ms or 1.5s`},
 		{"codel", map[string]any{"target": "5"}, `controller codel: target is "5", must be a duration such as 200us, 5ms or 1.5s`},
 		{"codel", map[string]any{"target": "0s"}, `controller codel: target is 0s, must be above 0`},
@@ -142,6 +149,7 @@ func TestNewRefuses(t *testing.T) {
 		{"fixed", map[string]any{"limit": "8"}, `controller fixed: limit is "8", must be a whole number`},
 		{"fixed", map[string]any{"limit": uint64(1 << 63)}, `controller fixed: limit is 9223372036854775808, must be a whole number`},
 		{"fixed", map[string]any{"limit": nil}, `controller fixed: limit is empty, must be a whole number`},
+		{"svalinn", map[string]any{"utility": "power"}, `controller svalinn: utility is power, and nothing here measures energy; set utility to throughput, goodput, delay or drop`},
 	} {
 		_, err := catalog.New(c.name, c.settings, env)
 		if err == nil || err.Error() != c.want {
@@ -150,6 +158,11 @@ func TestNewRefuses(t *testing.T) {
 	}
 	if _, err := catalog.New("fixed", nil, catalog.Env{}); err == nil || !strings.Contains(err.Error(), "set limit") {
 		t.Errorf("fixed without a limit and without cores: %v", err)
+	}
+	measured := env
+	measured.Energy = true
+	if _, err := catalog.New("svalinn", map[string]any{"utility": "power"}, measured); err != nil {
+		t.Errorf("by power, where energy is measured: %v", err)
 	}
 }
 

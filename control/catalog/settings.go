@@ -11,18 +11,38 @@ import (
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// describe lists the settings in config, a pointer to a struct whose fields have their defaults.
-func describe(config any) []Setting {
-	v := reflect.ValueOf(config).Elem()
-	var list []Setting
+// field is one setting in a config struct.
+type field struct {
+	tag   reflect.StructTag
+	value reflect.Value
+}
+
+func (f field) name() string { return f.tag.Get("setting") }
+
+// fields returns the settings in the struct v. Those of a struct embedded in it stand where it stands.
+func fields(v reflect.Value) []field {
+	var list []field
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
+		if f.Anonymous {
+			list = append(list, fields(v.Field(i))...)
+			continue
+		}
+		list = append(list, field{tag: f.Tag, value: v.Field(i)})
+	}
+	return list
+}
+
+// describe lists the settings in config, a pointer to a struct whose fields have their defaults.
+func describe(config any) []Setting {
+	var list []Setting
+	for _, f := range fields(reflect.ValueOf(config).Elem()) {
 		list = append(list, Setting{
-			Name:    f.Tag.Get("setting"),
-			Type:    typeName(f.Type),
-			Default: fmt.Sprint(v.Field(i).Interface()),
-			Unit:    f.Tag.Get("unit"),
-			Doc:     f.Tag.Get("doc"),
+			Name:    f.name(),
+			Type:    typeName(f.value.Type()),
+			Default: fmt.Sprint(f.value.Interface()),
+			Unit:    f.tag.Get("unit"),
+			Doc:     f.tag.Get("doc"),
 		})
 	}
 	return list
@@ -45,19 +65,21 @@ func typeName(t reflect.Type) string {
 	panic("catalog: no settings of type " + t.String())
 }
 
-// assign sets the setting called key in config.
-func assign(config any, key string, value any) error {
-	v := reflect.ValueOf(config).Elem()
+// assign sets the setting called key in config, or in the settings of the section.
+func assign(config any, s section, key string, value any) error {
 	var names []string
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("setting")
+	for _, f := range fields(reflect.ValueOf(config).Elem()) {
+		if f.name() == key {
+			return convert(f.value, key, value)
+		}
+		names = append(names, f.name())
+	}
+	for _, f := range fields(reflect.ValueOf(s.config).Elem()) {
+		name := s.name(f.name())
 		if name == key {
-			return convert(v.Field(i), key, value)
+			return convert(f.value, key, value)
 		}
 		names = append(names, name)
-	}
-	if len(names) == 0 {
-		return fmt.Errorf("unknown setting %q: it has no settings", key)
 	}
 	return fmt.Errorf("unknown setting %q%s", key, suggest(key, names))
 }
@@ -97,8 +119,12 @@ func convert(field reflect.Value, key string, value any) error {
 		}
 		return fmt.Errorf("%s is %v, must be true or false", key, quote(value))
 	default:
-		if s, ok := value.(string); ok {
-			field.SetString(s)
+		switch value := value.(type) {
+		case string:
+			field.SetString(value)
+			return nil
+		case int, int64, uint64, float64: // one rate of a list, say, that could have been two
+			field.SetString(fmt.Sprint(value))
 			return nil
 		}
 		return fmt.Errorf("%s is %v, must be text", key, quote(value))

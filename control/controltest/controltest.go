@@ -9,6 +9,8 @@
 //	----
 //	ok
 //
+// Lines "class NAME [priority=N] [slo=D | p50=D p90=D …]" before them say what the controllers know of classes 0, 1 and so on.
+//
 // The directive run takes events, one a line, in order of time, and prints for each what the Gate does about it:
 //
 //	run
@@ -22,12 +24,32 @@
 //
 // The events are
 //
-//	at T arrive ID [class=N] [client=N] [bytes=N] [deadline=T] [budget=D]
+//	at T arrive ID [class=N] [priority=N] [client=N] [queue-delay=D] [bytes=N] [deadline=T] [budget=D] [demand=N]
 //	at T finish ID [failed]
 //	at T withdraw ID
-//	at T tick [queue-delay=D] [saturated]
+//	at T tick [queue-delay=D] [saturated] [membytes=N [memat=T]]
+//	at T enter ID [try|wait-if-uncongested|wait]
+//	at T leave ID
+//	at T lock ID
+//	at T unlock ID
+//	at T bus [total=RATE [per=RATE]] [every=D]
+//	at T level NAME=SHARE...
 //
-// Instants count from the beginning of the file; a deadline is an instant too. Ticks that the controller itself asked for happen by
+// A request in service may enter the memory section that the controllers have, in the mode that they have it in unless the line says
+// otherwise, and one that waits for it may be withdrawn; lock and unlock do the same at a lock. The event bus sets what the memory sensor
+// looks at: a total of bytes a second from here on, or so many for each request in the memory section until they reach the total. The sensor is
+// read at each tick, or takes readings of its own at that distance. One that is refused is still in service until it is finished. The event
+// level says how full resources are from here on, as shares of their limits.
+//
+// A request with a demand asks for credits, and its reply says how many: credits=N behind its refusal, or behind finish. The event poll
+// brings a question of a client (control.Polls), and forget says that it has gone. A Credit action for a client that has no question open
+// is printed as unasked.
+//
+//	at T poll CLIENT demand=N
+//	at T forget CLIENT
+//
+// The queueing delay that controllers see is the age of the oldest in the Gate, or what queue-delay says if it is more. Instants count from the
+// beginning of the file; a deadline is an instant too. Ticks that the controller itself asked for happen by
 // themselves, and are printed when something comes of them. Refusals are printed by their fate: reject, drop or expire, with the reason.
 //
 // The directive load offers many requests and serves each for the same time; it prints the refusals and a summary:
@@ -35,6 +57,14 @@
 //	load first=1 from=0s every=5ms count=200 service=10ms
 //
 // With quiet it prints the summary only. The directives stats and meters print the Gate's counts and the controller's meters.
+//
+// The directive client is about one client's half of the controllers, alone and on a time of its own. Its events are requests that are due
+// and news from the server, and it prints what the client sends, refuses or asks:
+//
+//	at T offer TOKEN [class=N] [priority=N]
+//	at T reply [credits=N] [latency=D] [shed]
+//	at T told [credits=N]
+//	at T lose|part|tick
 //
 // `go test PACKAGE -rewrite` writes what happened into the files; read the difference before it is committed.
 package controltest
@@ -81,6 +111,10 @@ type world struct {
 	nextTick   clock.Instant
 	places     map[uint64]control.Place // of those that wait
 	inService  map[uint64]service
+	sections   sections
+	credits    credits
+	half       *half
+	levels     []control.Level // what every tick shows
 	log        strings.Builder
 }
 
@@ -102,6 +136,13 @@ func (w *world) directive(t *testing.T, d *datadriven.TestData) string {
 	case "run":
 		for line := range strings.Lines(d.Input) {
 			if err = w.event(strings.TrimSpace(line)); err != nil {
+				err = fmt.Errorf("%q: %w", strings.TrimSpace(line), err)
+				break
+			}
+		}
+	case "client":
+		for line := range strings.Lines(d.Input) {
+			if err = w.outboxEvent(strings.TrimSpace(line)); err != nil {
 				err = fmt.Errorf("%q: %w", strings.TrimSpace(line), err)
 				break
 			}
@@ -133,17 +174,32 @@ func (w *world) create(t *testing.T, d *datadriven.TestData) error {
 	d.MaybeScanArgs(t, "slots", &config.Slots)
 	d.MaybeScanArgs(t, "queue", &config.Queue)
 	var members []control.Controller
+	var classes []catalog.Class
+	var found sections
+	var client *half
 	for line := range strings.Lines(d.Input) {
 		words := strings.Fields(line)
+		if words[0] == "class" {
+			c, err := class(words[1:])
+			if err != nil {
+				return err
+			}
+			classes = append(classes, c)
+			continue
+		}
 		settings, err := catalog.ParseSettings(words[1:])
 		if err != nil {
 			return err
 		}
-		s, err := catalog.New(words[0], settings, catalog.Env{Cores: cores, SLO: slo, Seed: 1})
+		s, err := catalog.New(words[0], settings, catalog.Env{Cores: cores, SLO: slo, Seed: 1, Classes: classes})
 		if err != nil {
 			return err
 		}
 		members = append(members, s.Controller)
+		found.adopt(&s)
+		if h := newHalf(&s); h != nil {
+			client = h
+		}
 	}
 	switch len(members) {
 	case 0:
@@ -155,7 +211,8 @@ func (w *world) create(t *testing.T, d *datadriven.TestData) error {
 	}
 	*w = world{
 		gate: control.NewGate(w.controller, config), controller: w.controller,
-		places: make(map[uint64]control.Place), inService: make(map[uint64]service),
+		places: make(map[uint64]control.Place), inService: make(map[uint64]service), sections: found,
+		credits: newCredits(w.controller), half: client,
 	}
 	w.tick(control.Signals{})
 	return nil
@@ -173,6 +230,9 @@ func (w *world) advance(t clock.Instant) {
 }
 
 func (w *world) tick(s control.Signals) []control.Action {
+	s = w.sensed(s)
+	s.Levels = w.levels
+	s.QueueDelay = max(s.QueueDelay, w.gate.QueueDelay(w.now))
 	actions, next := w.gate.Tick(w.now, s, nil)
 	if next <= w.now {
 		next = w.now + 1 // a controller that is always due must not stop time
@@ -192,19 +252,31 @@ func (w *world) apply(actions []control.Action) []control.Action {
 			w.places[id] = a.Place
 		case control.Refuse:
 			delete(w.places, id)
+			if n, ok := w.reply(a.Request); ok {
+				w.credits.told[id] = int32(n)
+			}
 		}
 	}
 	return actions
 }
 
 func (w *world) arrive(r control.Request) []control.Action {
+	if r.Budget == 0 {
+		r.Budget = w.sections.budget
+	}
+	r.QueueDelay = max(r.QueueDelay, w.gate.QueueDelay(w.now))
 	return w.apply(w.gate.Arrive(w.now, r, nil))
 }
 
 func (w *world) finish(id uint64, failed bool) []control.Action {
 	s := w.inService[id]
 	delete(w.inService, id)
-	return w.apply(w.gate.Finish(w.now, s.request, w.now.Sub(s.began), failed, nil))
+	actions := w.gate.Finish(w.now, s.request, w.now.Sub(s.began), failed, nil)
+	w.credits.finished = ""
+	if n, ok := w.reply(s.request); ok {
+		w.credits.finished = fmt.Sprintf(" credits=%d", n)
+	}
+	return w.apply(actions)
 }
 
 // print writes one line: what happened, and the actions that followed.
@@ -214,7 +286,7 @@ func (w *world) print(what string, actions []control.Action) {
 		if i > 0 {
 			w.log.WriteString(",")
 		}
-		w.log.WriteString(" " + describe(a))
+		w.log.WriteString(" " + describe(a) + w.note(a))
 	}
 	if len(actions) == 0 {
 		w.log.WriteString(" nothing")

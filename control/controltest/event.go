@@ -3,6 +3,7 @@ package controltest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ import (
 func (w *world) event(line string) error {
 	words := strings.Fields(line)
 	if len(words) < 3 || words[0] != "at" {
-		return errors.New("want: at T arrive|finish|withdraw|tick …")
+		return errors.New("want: at T arrive|finish|withdraw|enter|leave|lock|unlock|poll|forget|tick|bus|level …")
 	}
 	t, err := instant(words[1])
 	if err != nil {
@@ -34,6 +35,12 @@ func (w *world) event(line string) error {
 		w.print("tick", w.tick(s))
 		return nil
 	}
+	switch verb {
+	case "bus":
+		return w.setBus(args)
+	case "level":
+		return w.setLevels(args)
+	}
 	if len(args) == 0 {
 		return fmt.Errorf("%s what?", verb)
 	}
@@ -46,6 +53,13 @@ func (w *world) event(line string) error {
 
 // request carries out an event of one request.
 func (w *world) request(verb string, id uint64, args []string) error {
+	w.settleBus()
+	if ours, err := w.section(verb, id, args); ours {
+		return err
+	}
+	if ours, err := w.client(verb, id, args); ours {
+		return err
+	}
 	what := fmt.Sprintf("%s %d", verb, id)
 	_, waits := w.places[id]
 	_, served := w.inService[id]
@@ -54,7 +68,14 @@ func (w *world) request(verb string, id uint64, args []string) error {
 		if waits || served {
 			return errors.New("it is here already")
 		}
+		args, demand, err := cutDemand(args)
+		if err != nil {
+			return err
+		}
 		r, err := request(id, args)
+		if err == nil && demand >= 0 {
+			err = w.demand(r, demand)
+		}
 		if err != nil {
 			return err
 		}
@@ -67,7 +88,8 @@ func (w *world) request(verb string, id uint64, args []string) error {
 		if len(args) > 0 && !failed {
 			return fmt.Errorf("unknown %q", args)
 		}
-		w.print(what, w.finish(id, failed))
+		actions := w.finish(id, failed)
+		w.print(what+w.credits.finished, actions)
 	case "withdraw":
 		if !waits {
 			return errors.New("it does not wait")
@@ -92,6 +114,11 @@ func request(id uint64, args []string) (control.Request, error) {
 		case "class":
 			n, err = strconv.ParseUint(value, 10, 16)
 			r.Class = uint16(n)
+		case "priority":
+			n, err = strconv.ParseUint(value, 10, 16)
+			r.Priority = uint16(n)
+		case "queue-delay":
+			r.QueueDelay, err = time.ParseDuration(value)
 		case "client":
 			n, err = strconv.ParseUint(value, 10, 32)
 			r.Client = uint32(n)
@@ -120,6 +147,10 @@ func signals(args []string) (s control.Signals, err error) {
 			s.QueueDelay, err = time.ParseDuration(value)
 		case "saturated":
 			s.Saturated = true
+		case "membytes":
+			s.MemBytes, err = strconv.ParseUint(value, 10, 64)
+		case "memat":
+			s.MemAt, err = instant(value)
 		default:
 			err = fmt.Errorf("unknown %q", arg)
 		}
@@ -128,6 +159,24 @@ func signals(args []string) (s control.Signals, err error) {
 		}
 	}
 	return s, nil
+}
+
+// setLevels changes how full resources are from here on.
+func (w *world) setLevels(args []string) error {
+	for _, arg := range args {
+		name, text, _ := strings.Cut(arg, "=")
+		used, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(w.levels, func(l control.Level) bool { return l.Name == name })
+		if i < 0 {
+			i = len(w.levels)
+			w.levels = append(w.levels, control.Level{Name: name})
+		}
+		w.levels[i].Used = used
+	}
+	return nil
 }
 
 // instant reads a time since the beginning of the file.

@@ -1,0 +1,9 @@
+package capacity_test
+
+import (
+	"testing"
+
+	"spillway/control/controltest"
+)
+
+func TestTranscripts(t *testing.T) { controltest.Run(t, "testdata") }

@@ -1,0 +1,9 @@
+package seda_test
+
+import (
+	"testing"
+
+	"spillway/control/controltest"
+)
+
+func TestTranscripts(t *testing.T) { controltest.Run(t, "testdata") }

@@ -1,0 +1,9 @@
+package staging_test
+
+import (
+	"testing"
+
+	"spillway/control/controltest"
+)
+
+func TestTranscripts(t *testing.T) { controltest.Run(t, "testdata") }
