@@ -1,82 +1,24 @@
-// Package sim runs clients, network, server and machine in virtual time: one thread, no goroutine, no socket, no clock. The
-// controllers, the Gate, the generator, the fates and the tallies are the ones of the real thing; only what carries them is
-// simulated. One configuration gives one result, to the bit.
+// Package sim runs clients, network, servers and their machines in virtual time: one thread, no goroutine, no socket, no clock. The
+// controllers with both their halves, the Gate, the generator, the fates and the tallies are the ones of the real thing; only what
+// carries them is simulated. One configuration gives one result, to the bit.
 package sim
 
 import (
-	"errors"
+	"fmt"
+	"math"
 	"time"
 
 	"spillway/clock"
 	"spillway/control"
 	"spillway/internal/evq"
 	"spillway/internal/load"
-	"spillway/internal/reqlog"
-	"spillway/machine"
 	"spillway/machine/station"
-	"spillway/workloads"
 )
-
-// Coster says what an operation costs the server.
-type Coster interface {
-	// Steps appends the work of op to dst. It draws nothing: the same operation costs the same.
-	Steps(dst []machine.Step, op *workloads.Op) []machine.Step
-}
-
-// OwnSteps are the costs of operations that say themselves what work they are.
-type OwnSteps struct{}
-
-// Steps appends op.Steps.
-func (OwnSteps) Steps(dst []machine.Step, op *workloads.Op) []machine.Step {
-	return append(dst, op.Steps...)
-}
-
-// Config says what is simulated.
-type Config struct {
-	Station   station.Config
-	Costs     Coster
-	Generator *load.Generator // its instants count from the start of the warm-up
-	Tally     *load.Tally     // of the window; must be empty
-	Timeout   time.Duration   // from the due instant; 0 for none
-	Deadline  time.Duration   // from the arrival at the server; who still waits in the Gate then expires; 0 for none
-	Budget    time.Duration   // the waiting that each request may be asked to bear; 0 for no budget
-	Drain     time.Duration   // after the window, for what is still under way
-
-	// Sample is called every SamplePeriod of virtual time within the window, SamplePeriod 0 for never.
-	SamplePeriod time.Duration
-	Sample       func(Sample)
-	// Settled is called with every record whose fate is decided, the warm-up's included; may be nil. The record is only valid during
-	// the call.
-	Settled func(*reqlog.Record)
-	// Stop is asked now and then whether to end early; may be nil.
-	Stop func() bool
-}
-
-// Sample is what sensors show at one instant.
-type Sample struct {
-	Now     clock.Instant
-	Station *station.Station
-}
-
-// Result is how a simulation ended. What it measured is in Config.Tally.
-type Result struct {
-	Arrivals  int64         // requests due in the window
-	End       clock.Instant // when the last request was settled, or the drain ended
-	Undrained int64         // requests under way at the end of the drain, counted timed_out
-	CutShort  bool          // Stop said so; the tally was cut to End
-	Died      clock.Instant // when the server's RAM ran out; clock.Never when it did not
-	Events    int64         // instants at which something happened
-	InFlight  float64       // mean number of requests between sent and settled in the window
-	CPURatio  float64       // core-time used in the window, over cores times window
-	Moved     uint64        // bytes over the memory bus in the window
-	Gate      control.Stats // the server's own counts, of the whole simulation
-}
 
 // world is one simulation under way.
 type world struct {
 	Config
-	station *station.Station
-	network time.Duration
+	servers []server
 	end     clock.Instant // of the window
 
 	mail    evq.Queue[message]
@@ -84,73 +26,91 @@ type world struct {
 	unused  []uint32
 	oldest  uint32 // ends of the list of flights whose client waits, in order of their due instants
 	newest  uint32
-	flying  int64 // length of that list
+	waiting int64 // length of that list
+
+	clients
 
 	result   Result
 	sampleAt clock.Instant
-	area     float64       // flying over time within the window, in request·ns
-	areaAt   clock.Instant // up to when
-	opened   bool          // the sensors have been read at the beginning of the window
-	closed   bool          // and at its end
+	flying   gauge // requests between sent and settled
+	held     gauge // requests that wait at their clients
+	opened   bool  // the sensors have been read at the beginning of the window
+	closed   bool  // and at its end
 	busy     time.Duration
 	moved    uint64
 }
 
+// server is one replica.
+type server struct {
+	station *station.Station
+	network time.Duration // to it and from it
+	cores   int
+	died    clock.Instant // clock.Never while it lives
+}
+
 // message is something on the network.
 type message struct {
-	token uint32
-	reply bool
-	end   station.Reply
+	kind   messageKind
+	server uint8
+	demand int32  // of a question
+	token  uint32 // the flight; of questions and their answers the client
+	end    station.Reply
 }
 
-// flight is one request between its due instant and the end of its last message.
-type flight struct {
-	rec        reqlog.Record
-	client     uint32
-	prev, next uint32
-	waiting    bool // its client still waits; otherwise it is a ghost that the server has not given back yet
-	steps      []machine.Step
-}
+type messageKind uint8
 
-// none ends the list of flights.
-const none = ^uint32(0)
+const (
+	request messageKind = iota
+	reply
+	question
+	answer
+)
+
+// maxServers is what a message has room for.
+const maxServers = math.MaxUint8 + 1
 
 // stopEvery is how many events pass between questions to Config.Stop: some milliseconds of a run.
 const stopEvery = 1 << 14
 
 // Run simulates until everything is settled or the drain is over.
 func Run(c Config) (Result, error) {
-	switch {
-	case c.Generator == nil || c.Tally == nil || c.Costs == nil:
-		return Result{}, errors.New("sim: a generator, a tally and costs are needed")
-	case c.Timeout < 0 || c.Drain < 0 || c.SamplePeriod < 0 || c.Deadline < 0 || c.Budget < 0:
-		return Result{}, errors.New("sim: timeout, drain, sample period, deadline and budget must not be negative")
+	if err := c.check(); err != nil {
+		return Result{}, fmt.Errorf("sim: %w", err)
 	}
-	w := &world{
-		Config: c, station: station.New(c.Station), network: c.Station.Machine.Network,
-		end: c.Tally.To, oldest: none, newest: none, sampleAt: clock.Never,
-	}
-	w.result.Died = clock.Never
-	if c.SamplePeriod > 0 && c.Sample != nil {
-		w.sampleAt = c.Tally.From
-	}
+	w := newWorld(c)
 	w.run()
 	return w.result, nil
 }
 
+func newWorld(c Config) *world {
+	w := &world{Config: c, end: c.Tally.To, oldest: none, newest: none, sampleAt: clock.Never}
+	for _, s := range append([]station.Config{c.Station}, c.More...) {
+		w.servers = append(w.servers, server{
+			station: station.New(s), network: s.Machine.Network, cores: s.Machine.Cores, died: clock.Never,
+		})
+	}
+	w.clients.init(&w.Config)
+	w.flying.from, w.flying.to = c.Tally.From, c.Tally.To
+	w.held.from, w.held.to = c.Tally.From, c.Tally.To
+	w.result.Died = clock.Never
+	if c.SamplePeriod > 0 && c.Sample != nil {
+		w.sampleAt = c.Tally.From
+	}
+	return w
+}
+
 // run takes one instant after the other. Things of one instant happen in a fixed order: messages in the order of their sending,
-// then the server's completions and ticks, then clients that give up, new requests, sensors. Each of these is in order by itself, so a
-// look at their heads replaces one heap of everything.
+// then completions and ticks of one server after the other, then clients that give up, then clients whose own control has waited for
+// this instant, in the order of their numbers, then new requests, then sensors. Each of these is in order by itself, so a look at
+// their heads replaces one heap of everything.
 func (w *world) run() {
 	deadline := w.end.Add(w.Drain)
 	for {
-		mail, server, due := clock.Never, w.station.Next(), w.Generator.Due()
-		if w.mail.Len() > 0 {
-			mail = clock.Instant(w.mail.Key())
-		}
+		mail, due, alarm := w.nextMail(), w.Generator.Due(), clock.Instant(w.alarms.Next())
+		server, which := w.nextServer()
 		giveUp := w.nextTimeout()
-		now := min(mail, server, giveUp, due, w.sampleAt)
-		if due == clock.Never && w.flying == 0 && w.sampleAt == clock.Never || now > deadline {
+		now := min(mail, server, giveUp, alarm, due, w.sampleAt)
+		if due == clock.Never && w.waiting == 0 && w.sampleAt == clock.Never || now > deadline {
 			w.finish(min(now, deadline))
 			return
 		}
@@ -165,13 +125,15 @@ func (w *world) run() {
 		case mail:
 			w.deliver(now, w.mail.Pop())
 		case server:
-			w.replies(now, w.station.Advance(now))
+			w.replies(now, which, w.servers[which].station.Advance(now))
 		case giveUp:
 			w.abandon(now)
+		case alarm:
+			w.wake(now)
 		case due:
-			w.send(now)
+			w.fire(now)
 		default:
-			w.Sample(Sample{Now: now, Station: w.station})
+			w.Sample(Sample{Now: now, Station: w.servers[0].station, world: w})
 			if w.sampleAt = now.Add(w.SamplePeriod); w.sampleAt >= w.end {
 				w.sampleAt = clock.Never
 			}
@@ -179,104 +141,166 @@ func (w *world) run() {
 	}
 }
 
-// window reads the sensors when the window begins and ends; now is the instant that comes next.
-func (w *world) window(now clock.Instant) {
-	if !w.opened && now >= w.Tally.From {
-		w.opened = true
-		w.busy = w.station.Machine().BusyTime(w.Tally.From)
-		w.moved = w.station.Machine().BytesMoved(w.Tally.From)
+// nextMail returns when the next message comes to its end of the network.
+func (w *world) nextMail() clock.Instant {
+	if w.mail.Len() == 0 {
+		return clock.Never
 	}
-	if now >= w.end {
-		w.close(w.end)
-	}
+	return clock.Instant(w.mail.Key())
 }
 
-// close computes what the sensors say of the window.
-func (w *world) close(at clock.Instant) {
-	window := at.Sub(w.Tally.From)
-	if w.closed || !w.opened || window <= 0 {
-		return
+// nextServer returns when the first of the servers does something by itself, and which that is.
+func (w *world) nextServer() (at clock.Instant, which uint8) {
+	at = w.servers[0].station.Next()
+	for i := 1; i < len(w.servers); i++ {
+		if next := w.servers[i].station.Next(); next < at {
+			at, which = next, uint8(i)
+		}
 	}
-	w.closed = true
-	m := w.station.Machine()
-	w.result.CPURatio = float64(m.BusyTime(at)-w.busy) / float64(window) / float64(w.Station.Machine.Cores)
-	w.result.Moved = m.BytesMoved(at) - w.moved
+	return at, which
 }
 
-// count adds the requests in flight since the last change of their number to the area under it, before it changes at now.
-func (w *world) count(now clock.Instant) {
-	if from, to := max(w.areaAt, w.Tally.From), min(now, w.Tally.To); to > from {
-		w.area += float64(w.flying) * float64(to-from)
-	}
-	w.areaAt = now
-}
-
-// send lets the next request leave.
-func (w *world) send(now clock.Instant) {
+// fire brings the request that is due to its client.
+func (w *world) fire(now clock.Instant) {
 	rec, client, op := w.Generator.Fire()
 	if rec.Intended >= w.Tally.From && rec.Intended < w.Tally.To {
 		w.result.Arrivals++
 	}
-	rec.Sent, rec.Attempts = now, 1
 	token := w.take()
 	f := &w.flights[token]
-	f.rec, f.client, f.waiting = rec, client, true
-	f.steps = w.Costs.Steps(f.steps[:0], op)
-	w.count(now)
+	f.begin(rec, client)
+	f.priority = control.PriorityOf(w.Tally.Classes[rec.Class].Priority, rec.Seq)
+	f.steps, f.bytes = w.Costs.Steps(f.steps[:0], op)
 	w.link(token)
-	w.mail.Push(uint64(now.Add(w.network)), message{token: token})
+	if w.Retry != nil {
+		w.earn(client)
+	}
+	f.server = w.primary(client)
+	w.offer(now, token)
+}
+
+// launch lets a request leave for its server.
+func (w *world) launch(now clock.Instant, token uint32, demand int) {
+	f := &w.flights[token]
+	if f.rec.Attempts == 0 {
+		f.rec.Sent, f.rec.Held = now, now.Sub(f.rec.Intended) // nobody here is late by any other fault
+		w.flying.add(now, 1)
+	}
+	f.rec.Attempts++
+	f.away, f.demand = true, int32(demand)
+	w.mail.Push(uint64(now.Add(w.servers[f.server].network)), message{kind: request, server: f.server, token: token})
 }
 
 // deliver brings a message to its end of the network.
 func (w *world) deliver(now clock.Instant, m message) {
-	f := &w.flights[m.token]
-	if !m.reply {
-		if w.result.Died != clock.Never {
-			// Nobody listens any more: the connection is refused.
-			if f.waiting {
-				w.settle(now, m.token, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
-			}
-			w.unused = append(w.unused, m.token)
+	s := &w.servers[m.server]
+	switch m.kind {
+	case request:
+		if s.died != clock.Never {
+			w.refused(now, m.token)
 			return
 		}
-		r := control.Request{Client: f.client, Class: f.rec.Class, Budget: w.Budget}
+		f := &w.flights[m.token]
+		r := control.Request{Client: f.client, Class: f.rec.Class, Priority: f.priority, Bytes: f.bytes, Budget: w.Budget}
 		if w.Deadline > 0 {
 			r.Deadline = now.Add(w.Deadline)
 		}
-		w.replies(now, w.station.Arrive(now, r, f.steps, uint64(m.token), station.NoDemand))
+		w.replies(now, m.server, s.station.Arrive(now, r, f.steps, uint64(m.token), int(f.demand)))
+	case reply:
+		w.replied(now, &m)
+	case question:
+		if s.died == clock.Never {
+			w.replies(now, m.server, s.station.Poll(now, m.token, int(m.demand), uint64(m.token)))
+		}
+	case answer:
+		if s.died == clock.Never {
+			w.hear(now, m.token, m.server, control.Notice{Kind: control.Told, Credits: int(m.end.Credits)})
+		}
+	}
+}
+
+// refused is a request that finds nobody listening any more: its connection is refused.
+func (w *world) refused(now clock.Instant, token uint32) {
+	f := &w.flights[token]
+	waiting, client, server := f.waiting, f.client, f.server
+	if waiting {
+		w.settle(now, token, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
+	}
+	w.unused = append(w.unused, token)
+	if waiting {
+		w.hear(now, client, server, control.Notice{Kind: control.Lost, Credits: -1})
+	}
+}
+
+// replied is a reply that its client has read.
+func (w *world) replied(now clock.Instant, m *message) {
+	f := &w.flights[m.token]
+	client, credits, shed := f.client, int(m.end.Credits), m.end.Reason != control.NoReason
+	if !f.waiting {
+		// Its client has given it up, and has told its own control so.
+		w.unused = append(w.unused, m.token)
+		if w.servers[m.server].died == clock.Never {
+			w.hear(now, client, m.server, control.Notice{Kind: control.Told, Credits: credits})
+		}
 		return
 	}
-	if f.waiting {
-		r := load.Reply{At: now, Outcome: load.Answered, Queued: m.end.Queued, Service: m.end.Service}
-		// Whatever is asked for is there.
-		if r.Hit = f.rec.Keys <= 1; !r.Hit {
-			r.Hits = f.rec.Keys
-		}
-		if m.end.Reason != control.NoReason {
-			r.Outcome, r.Reason = load.Shed, m.end.Reason
-		}
-		w.settle(now, m.token, r)
+	latency := now.Sub(f.rec.Intended)
+	f.away = false
+	if !shed || !w.resend(now, m.token, m.end.Reason, m.end.Queued, m.end.Service) {
+		w.settle(now, m.token, f.outcome(now, &m.end))
+		w.unused = append(w.unused, m.token)
 	}
-	w.unused = append(w.unused, m.token)
+	w.hear(now, client, m.server, control.Notice{Kind: control.Replied, Shed: shed, Latency: latency, Credits: credits})
 }
 
-// replies puts what the server has finished on the network, and notices when the server has died.
-func (w *world) replies(now clock.Instant, replies []station.Reply) {
-	for _, r := range replies {
-		w.mail.Push(uint64(now.Add(w.network)), message{token: uint32(r.Token), reply: true, end: r})
+// outcome is what a reply says of a request.
+func (f *flight) outcome(now clock.Instant, end *station.Reply) load.Reply {
+	r := load.Reply{At: now, Outcome: load.Answered, Queued: end.Queued, Service: end.Service}
+	// Whatever is asked for is there.
+	if r.Hit = f.rec.Keys <= 1; !r.Hit {
+		r.Hits = f.rec.Keys
 	}
-	if w.station.Machine().Dead() && w.result.Died == clock.Never {
-		w.result.Died = now
-		w.lose(now)
+	if end.Reason != control.NoReason {
+		r.Outcome, r.Reason = load.Shed, end.Reason
+	}
+	return r
+}
+
+// replies puts what a server has finished on the network, and notices when it has died.
+func (w *world) replies(now clock.Instant, from uint8, replies []station.Reply) {
+	s := &w.servers[from]
+	at := uint64(now.Add(s.network))
+	for i := range replies {
+		m := message{kind: reply, server: from, token: uint32(replies[i].Token), end: replies[i]}
+		if m.end.Poll {
+			m.kind = answer
+		}
+		w.mail.Push(at, m)
+	}
+	if s.died == clock.Never && s.station.Machine().Dead() {
+		s.died = now
+		w.result.Died = min(w.result.Died, now)
+		w.lose(now, from)
 	}
 }
 
-// lose breaks every connection: the server is gone, and with it all that it had not answered.
-func (w *world) lose(now clock.Instant) {
-	for w.oldest != none {
-		// Those still on their way to the server are lost with the rest; deliver finds nobody waiting for them.
-		w.settle(now, w.oldest, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
+// lose breaks every connection to a server that is gone, and with it all that it had not answered: also what is still on its way there, and
+// replies that are on their way back.
+func (w *world) lose(now clock.Instant, from uint8) {
+	var lost []uint32 // clients
+	for token := w.oldest; token != none; {
+		f := &w.flights[token]
+		next := f.next
+		if f.away && f.server == from {
+			lost = append(lost, f.client)
+			w.settle(now, token, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
+		}
+		token = next
 	}
+	for _, client := range lost {
+		w.hear(now, client, from, control.Notice{Kind: control.Lost, Credits: -1})
+	}
+	w.part(now, from)
 }
 
 // nextTimeout returns when the oldest waiting client gives up.
@@ -289,18 +313,13 @@ func (w *world) nextTimeout() clock.Instant {
 
 // abandon settles the oldest flight: its client stops waiting. The server does not know, and works on.
 func (w *world) abandon(now clock.Instant) {
-	w.settle(now, w.oldest, load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1})
-}
-
-// settle decides the fate of a flight whose client waits.
-func (w *world) settle(now clock.Instant, token uint32, r load.Reply) {
+	token := w.oldest
 	f := &w.flights[token]
-	w.count(now)
-	w.unlink(token)
-	load.Judge(&f.rec, r, w.Tally.Classes[f.rec.Class].SLO)
-	w.Tally.Add(&f.rec)
-	if w.Settled != nil {
-		w.Settled(&f.rec)
+	w.settle(now, token, f.givenUp(now))
+	if f.away {
+		w.hear(now, f.client, f.server, control.Notice{Kind: control.Lost, Credits: -1})
+	} else {
+		w.withdraw(now, token)
 	}
 }
 
@@ -310,56 +329,19 @@ func (w *world) finish(now clock.Instant) {
 	w.close(min(now, w.end))
 	for w.oldest != none {
 		w.result.Undrained++
-		w.abandon(now)
+		w.settle(now, w.oldest, w.flights[w.oldest].givenUp(now))
 	}
-	w.count(now)
+	w.flying.add(now, 0)
+	w.held.add(now, 0)
 	if w.result.CutShort {
 		w.Tally.Cut(now)
 	}
 	if window := w.Tally.Window(); window > 0 {
-		w.result.InFlight = w.area / float64(window)
+		w.result.InFlight = w.flying.area / float64(window)
+		w.result.Waiting = w.held.area / float64(window)
 	}
 	w.result.End = now
-	w.result.Gate = w.station.Gate().Stats()
-}
-
-// take returns the token of a free flight.
-func (w *world) take() uint32 {
-	if n := len(w.unused); n > 0 {
-		token := w.unused[n-1]
-		w.unused = w.unused[:n-1]
-		return token
+	for i := range w.servers {
+		addStats(&w.result.Gate, w.servers[i].station.Gate().Stats())
 	}
-	w.flights = append(w.flights, flight{})
-	return uint32(len(w.flights) - 1)
-}
-
-// link puts a flight at the young end of the list of waiting clients.
-func (w *world) link(token uint32) {
-	f := &w.flights[token]
-	f.prev, f.next = w.newest, none
-	if w.newest == none {
-		w.oldest = token
-	} else {
-		w.flights[w.newest].next = token
-	}
-	w.newest = token
-	w.flying++
-}
-
-// unlink takes a flight out of that list, from wherever it is.
-func (w *world) unlink(token uint32) {
-	f := &w.flights[token]
-	f.waiting = false
-	if f.prev == none {
-		w.oldest = f.next
-	} else {
-		w.flights[f.prev].next = f.next
-	}
-	if f.next == none {
-		w.newest = f.prev
-	} else {
-		w.flights[f.next].prev = f.prev
-	}
-	w.flying--
 }

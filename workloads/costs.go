@@ -17,15 +17,30 @@ type Cost struct {
 	MovedPerByte   float64       // bytes across the memory bus for each byte of the value
 	CachedBelow    int64         // a value of fewer bytes stays in a cache and moves nothing; 0 for none
 	At             float64       // bytes per second that this access pattern reaches alone; 0 for the bus's per-core rate
+	SectionFrom    int64         // a value of so many bytes and more is moved within the memory section; 0 for none
 }
 
-// Steps appends the work of an operation on a value of size bytes: first what is computed, then what is moved.
+// Steps appends the work of an operation on a value of size bytes: first what is computed, then what is moved. Where that is done within the
+// memory section, what is computed for each byte is too: who is not let in has done nothing about the value yet.
 func (c *Cost) Steps(dst []machine.Step, size int64) []machine.Step {
-	if d := time.Duration(math.Round(c.compute(size))); d > 0 {
-		dst = append(dst, machine.Step{Kind: machine.Compute, Duration: d})
+	n := int64(math.Round(c.moved(size)))
+	stream := machine.Step{Kind: machine.Stream, Bytes: n, Rate: c.At}
+	if n > 0 && c.SectionFrom > 0 && size >= c.SectionFrom {
+		dst = computing(dst, float64(c.Compute))
+		dst = append(dst, machine.Step{Kind: machine.Enter, Index: memorySection})
+		dst = computing(dst, c.compute(size)-float64(c.Compute))
+		return append(dst, stream, machine.Step{Kind: machine.Leave, Index: memorySection})
 	}
-	if n := int64(math.Round(c.moved(size))); n > 0 {
-		dst = append(dst, machine.Step{Kind: machine.Stream, Bytes: n, Rate: c.At})
+	if dst = computing(dst, c.compute(size)); n > 0 {
+		dst = append(dst, stream)
+	}
+	return dst
+}
+
+// computing appends a step of so many nanoseconds, if there are any.
+func computing(dst []machine.Step, ns float64) []machine.Step {
+	if d := time.Duration(math.Round(ns)); d > 0 {
+		dst = append(dst, machine.Step{Kind: machine.Compute, Duration: d})
 	}
 	return dst
 }
@@ -71,13 +86,14 @@ func NewCosts(kv *KV, table map[string]Cost) (*Costs, error) {
 	return c, nil
 }
 
-// Steps appends the work of op, which the workload has drawn.
-func (c *Costs) Steps(dst []machine.Step, op *Op) []machine.Step {
+// Steps appends the work of op, which the workload has drawn, and returns the bytes of the values that it is about.
+func (c *Costs) Steps(dst []machine.Step, op *Op) (_ []machine.Step, bytes int64) {
 	c.sizes = c.kv.AppendSizes(c.sizes[:0], op)
 	for _, size := range c.sizes {
 		dst = c.kinds[op.Kind].Steps(dst, size)
+		bytes += size
 	}
-	return dst
+	return dst, bytes
 }
 
 // meanDraws is how many keys stand for those of a class that is too large to be looked at whole, or not asked evenly. The error of a mean

@@ -81,10 +81,16 @@ func TestCostsFollowTheValue(t *testing.T) {
 			t.Fatalf("a read of %d keys, want 3", len(sizes))
 		}
 		var want []machine.Step
+		sum := int64(0)
 		for _, size := range sizes {
 			want = c.kinds[op.Kind].Steps(want, size)
+			sum += size
 		}
-		if diff := cmp.Diff(want, c.Steps(nil, &op)); diff != "" {
+		steps, bytes := c.Steps(nil, &op)
+		if bytes != sum {
+			t.Fatalf("%s of %q is about %d bytes, want %d", op.Kind, op.Key, bytes, sum)
+		}
+		if diff := cmp.Diff(want, steps); diff != "" {
 			t.Fatalf("%s of %q (-want +got):\n%s", op.Kind, op.Key, diff)
 		}
 	}
@@ -112,7 +118,8 @@ func TestMeanCosts(t *testing.T) {
 			t.Fatal("a value, although there should be none")
 		}
 		var d machine.Demand
-		for _, s := range c.Steps(nil, &op) {
+		steps, _ := c.Steps(nil, &op)
+		for _, s := range steps {
 			d.Mean(s, bus)
 		}
 		core[op.Class] += float64(d.Core)
@@ -145,9 +152,9 @@ func TestCostsAllocateNothing(t *testing.T) {
 	var steps []machine.Step
 	for range 1000 {
 		k.Next(rng, &op)
-		steps = c.Steps(steps[:0], &op)
+		steps, _ = c.Steps(steps[:0], &op)
 	}
-	if n := testing.AllocsPerRun(1000, func() { k.Next(rng, &op); steps = c.Steps(steps[:0], &op) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { k.Next(rng, &op); steps, _ = c.Steps(steps[:0], &op) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

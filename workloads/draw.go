@@ -27,11 +27,7 @@ func (k *KV) Refill(class uint16, ref uint64, op *Op) {
 
 // choose draws class, kind and numbers of the keys.
 func (k *KV) choose(rng *rand.Rand, op *Op) *kvClass {
-	u := rng.Float64()
-	i := 0
-	for u >= k.classes[i].upTo {
-		i++
-	}
+	i := k.pick(rng.Float64())
 	c := &k.classes[i]
 	op.Class = uint16(i)
 	op.Kind = c.Mix.pick(rng)

@@ -62,6 +62,7 @@ const (
 // KV is a key-value workload. The value of a key follows from the key alone, content and size, so a preloaded store can be verified,
 // and used again by a run with another seed. It is not safe for concurrent use.
 type KV struct {
+	upTo
 	classes []kvClass
 	noise   []byte // what values are cut from
 
@@ -77,7 +78,6 @@ type KV struct {
 
 type kvClass struct {
 	KVClass
-	upTo   float64 // cumulative share
 	ranks  dist.Ranks
 	digits int
 	hash   uint64 // of the prefix
@@ -89,6 +89,7 @@ var (
 	_ Preloader = (*KV)(nil)
 	_ Skipper   = (*KV)(nil)
 	_ Refiller  = (*KV)(nil)
+	_ Varying   = (*KV)(nil)
 )
 
 // noiseBytes is the length of the block that values are cut from. Longer values repeat it.
@@ -97,7 +98,7 @@ const noiseBytes = 1 << 20
 // NewKV returns the workload over classes, or an error that names the class and what is wrong with it.
 func NewKV(classes []KVClass) (*KV, error) {
 	k := &KV{classes: make([]kvClass, len(classes)), noise: make([]byte, noiseBytes)}
-	sum := 0.0
+	sum, shares := 0.0, make([]float64, len(classes))
 	for i := range classes {
 		c, err := newKVClass(classes[i])
 		if err != nil {
@@ -109,19 +110,13 @@ func NewKV(classes []KVClass) (*KV, error) {
 			}
 		}
 		sum += c.Share
-		c.upTo = sum
+		shares[i] = c.Share
 		k.classes[i] = c
 	}
 	if math.Abs(sum-1) > 1e-6 {
 		return nil, fmt.Errorf("the shares of the classes sum to %v, must sum to 1", sum)
 	}
-	// The last class that has a share takes what rounding leaves of the sum; with no class at all the sum was wrong.
-	for i := len(classes) - 1; ; i-- {
-		k.classes[i].upTo = math.Inf(1)
-		if classes[i].Share > 0 {
-			break
-		}
-	}
+	k.set(shares)
 	if err := k.resolve(); err != nil {
 		return nil, err
 	}
@@ -134,6 +129,9 @@ func NewKV(classes []KVClass) (*KV, error) {
 	k.draw = rand.New(k.sizes)
 	return k, nil
 }
+
+// Vary has the shares of the classes change with time.
+func (k *KV) Vary(s *Shares) error { return k.vary(s) }
 
 func newKVClass(c KVClass) (kvClass, error) {
 	if c.Mix == (Mix{}) {
@@ -257,6 +255,15 @@ func (k *KV) stored(i int) uint64 {
 		}
 	}
 	return c.Keys
+}
+
+// Stored returns how many keys of each class Preload stores.
+func (k *KV) Stored() []uint64 {
+	list := make([]uint64, len(k.classes))
+	for i := range k.classes {
+		list[i] = k.stored(i)
+	}
+	return list
 }
 
 // mostSized bounds the keys that Largest looks at, which takes it a tenth of a second.

@@ -5,6 +5,7 @@ package workloads
 import (
 	"iter"
 	"math/rand/v2"
+	"time"
 
 	"spillway/machine"
 )
@@ -62,6 +63,13 @@ type Workload interface {
 type Skipper interface {
 	// Skip does with rng exactly what Next would do, and fills op except for Key, More, Value and Steps.
 	Skip(rng *rand.Rand, op *Op)
+}
+
+// Varying is implemented by workloads that may ask for other shares of their classes as time goes by.
+type Varying interface {
+	// Shift moves on to an instant, counted like those of the arrivals, which do not decrease. Whoever draws calls it before each operation,
+	// also before one that it passes over: the shares are those of the instant at which a request is due.
+	Shift(at time.Duration)
 }
 
 // Refiller is implemented by workloads whose misses write back: the client of a cache that is put beside a database.

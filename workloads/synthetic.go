@@ -28,13 +28,17 @@ type SyntheticClass struct {
 // Synthetic is a workload whose operations say themselves what work they are: in Op.Steps, and spelled out in Op.Key for a server at
 // the other end of a wire (see machine.AppendSteps). It is not safe for concurrent use.
 type Synthetic struct {
+	upTo
 	classes []SyntheticClass
-	upTo    []float64 // cumulative shares
 	steps   []machine.Step
 	key     []byte
+	marks   []string // by class; nil unless keys have them
 }
 
-var _ Workload = (*Synthetic)(nil)
+var (
+	_ Workload = (*Synthetic)(nil)
+	_ Varying  = (*Synthetic)(nil)
+)
 
 // NewSynthetic returns the workload over classes, or an error that names the class and what is wrong with it.
 func NewSynthetic(classes []SyntheticClass) (*Synthetic, error) {
@@ -42,8 +46,8 @@ func NewSynthetic(classes []SyntheticClass) (*Synthetic, error) {
 		return nil, fmt.Errorf("a synthetic workload needs at least one class")
 	}
 	s := &Synthetic{classes: classes}
-	sum := 0.0
-	for _, c := range classes {
+	sum, shares := 0.0, make([]float64, len(classes))
+	for i, c := range classes {
 		if !(c.Share >= 0) {
 			return nil, fmt.Errorf("class %q: share must not be negative", c.Name)
 		}
@@ -57,14 +61,17 @@ func NewSynthetic(classes []SyntheticClass) (*Synthetic, error) {
 			return nil, fmt.Errorf("class %q: its %d steps may take %d bytes to spell, a key holds %d: use fewer steps", c.Name, len(c.Work), n, maxKey)
 		}
 		sum += c.Share
-		s.upTo = append(s.upTo, sum)
+		shares[i] = c.Share
 	}
 	if sum < 0.999999 || sum > 1.000001 {
 		return nil, fmt.Errorf("the shares of the classes sum to %g, not 1", sum)
 	}
-	s.upTo[len(s.upTo)-1] = 1 // rounding must not leave a gap below 1
+	s.set(shares)
 	return s, nil
 }
+
+// Vary has the shares of the classes change with time.
+func (s *Synthetic) Vary(shares *Shares) error { return s.vary(shares) }
 
 func longestKey(work []SyntheticStep) int {
 	longest := make([]machine.Step, len(work))
@@ -79,10 +86,7 @@ const maxAmount = 1_000_000_000_000
 
 // Next draws a class and the amounts of its steps.
 func (s *Synthetic) Next(rng *rand.Rand, op *Op) {
-	class := 0
-	for u := rng.Float64(); class < len(s.upTo)-1 && u >= s.upTo[class]; {
-		class++
-	}
+	class := s.pick(rng.Float64())
 	s.steps = s.steps[:0]
 	for _, w := range s.classes[class].Work {
 		step := machine.Step{Kind: w.Kind, Index: w.Index, Rate: w.Rate}
@@ -98,6 +102,9 @@ func (s *Synthetic) Next(rng *rand.Rand, op *Op) {
 		s.steps = append(s.steps, step)
 	}
 	s.key = machine.AppendSteps(s.key[:0], s.steps)
+	if s.marks != nil {
+		s.key = append(s.key, s.marks[class]...)
+	}
 	*op = Op{Kind: Get, Class: uint16(class), Key: s.key, Steps: s.steps}
 }
 

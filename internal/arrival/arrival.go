@@ -49,6 +49,16 @@ type Config struct {
 	Start    clock.Instant // of the warm-up
 	WarmUp   time.Duration // in which the shape keeps its first value
 	Window   time.Duration // what counts; poisson-exact needs it
+
+	// Phases give the rate one after the other from the end of the warm-up on, instead of Rate and Shape. The warm-up has the first
+	// one's rate, and the last one's goes on.
+	Phases []Phase
+}
+
+// Phase is a stretch of time with a rate of its own.
+type Phase struct {
+	For  time.Duration
+	Rate float64 // requests per second; 0 for a pause
 }
 
 // New returns the process called kind with rate requests per second from start on.
@@ -58,6 +68,9 @@ func New(kind string, rate float64, start clock.Instant) (Process, error) {
 
 // Make returns the process that c describes.
 func Make(c Config) (Process, error) {
+	if len(c.Phases) > 0 {
+		return c.inPhases()
+	}
 	if !(c.Rate >= minRate && c.Rate <= maxRate) {
 		return nil, fmt.Errorf("arrival rate %v/s: must be between %v and %v a second", c.Rate, minRate, float64(maxRate))
 	}
@@ -65,7 +78,36 @@ func Make(c Config) (Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rate shape %q: %w", c.Shape, err)
 	}
-	p, err := c.process(shape)
+	return c.named(shape)
+}
+
+// inPhases returns the process whose rate is that of one phase after the other: the mean of them with a shape of steps.
+func (c Config) inPhases() (Process, error) {
+	if c.Rate != 0 || c.Shape != "" {
+		return nil, fmt.Errorf("phases have rates of their own; leave out the rate and its shape")
+	}
+	var length, area float64
+	for _, p := range c.Phases {
+		if p.For <= 0 || !(p.Rate >= 0 && p.Rate <= maxRate) {
+			return nil, fmt.Errorf("phase of %v with %v requests/s: must be longer than 0, with a rate between 0 and %v a second", p.For, p.Rate, float64(maxRate))
+		}
+		length += p.For.Seconds()
+		area += p.For.Seconds() * p.Rate
+	}
+	if c.Rate = area / length; c.Rate < minRate {
+		return nil, fmt.Errorf("no phase has a rate above 0")
+	}
+	l := &line{}
+	for _, p := range c.Phases {
+		factor := p.Rate / c.Rate
+		l.pieces = append(l.pieces, piece{from: factor, to: factor, length: p.For.Seconds()})
+	}
+	return c.named(l.after(c.WarmUp))
+}
+
+// named returns the process with its rate shaped.
+func (c *Config) named(s shape) (Process, error) {
+	p, err := c.process(s)
 	if err != nil {
 		return nil, fmt.Errorf("arrivals %q: %w", c.Arrivals, err)
 	}

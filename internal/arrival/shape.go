@@ -62,11 +62,7 @@ func parseShape(text string, warmUp time.Duration) (shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	if warmUp > 0 {
-		first := line.pieces[0].from
-		line.pieces = append([]piece{{from: first, to: first, length: warmUp.Seconds()}}, line.pieces...)
-	}
-	return line.finish(), nil
+	return line.after(warmUp), nil
 }
 
 // piece is a stretch in which the factor changes evenly.
@@ -81,6 +77,15 @@ type piece struct {
 type line struct {
 	pieces []piece
 	at     int // the piece in which the area asked for last lies
+}
+
+// after puts a warm-up with the first factor in front, and finishes the line.
+func (l *line) after(warmUp time.Duration) *line {
+	if warmUp > 0 {
+		first := l.pieces[0].from
+		l.pieces = append([]piece{{from: first, to: first, length: warmUp.Seconds()}}, l.pieces...)
+	}
+	return l.finish()
 }
 
 // finish fills in what follows from lengths and factors, and lets the last factor go on.

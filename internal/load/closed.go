@@ -34,6 +34,8 @@ type Closed struct {
 	next   evq.Queue[uint32] // clients by the instant at which they ask
 	fired  uint64
 	op     workloads.Op
+
+	varying workloads.Varying
 	refills
 }
 
@@ -49,6 +51,7 @@ func NewClosed(c ClosedConfig) (*Closed, error) {
 		return nil, fmt.Errorf("load: shard %d of %d", c.Shard, c.Shards)
 	}
 	g := &Closed{config: c, asks: make([]*rand.Rand, c.Clients), nth: make([]uint64, c.Clients)}
+	g.varying, _ = c.Workload.(workloads.Varying)
 	g.refills.init(&Config{Workload: c.Workload, End: c.End, Shard: c.Shard})
 	for client := c.Shard; client < c.Clients; client += c.Shards {
 		g.asks[client] = dist.Stream(c.Seed, "closed loop", uint64(client))
@@ -89,6 +92,9 @@ func (g *Closed) Fire() (rec reqlog.Record, client uint32, op *workloads.Op) {
 		return g.refill(&g.op)
 	}
 	client = g.next.Pop()
+	if g.varying != nil {
+		g.varying.Shift(time.Duration(at))
+	}
 	g.config.Workload.Next(g.asks[client], &g.op)
 	seq := g.nth[client]*uint64(g.config.Clients) + uint64(client)
 	g.nth[client]++

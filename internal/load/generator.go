@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"spillway/clock"
 	"spillway/internal/arrival"
@@ -32,6 +33,7 @@ type Generator struct {
 	config  Config
 	even    bool // clients take turns
 	skipper workloads.Skipper
+	varying workloads.Varying
 	times   *rand.Rand
 	picks   *rand.Rand
 	asks    *rand.Rand
@@ -69,6 +71,7 @@ func NewGenerator(c Config) (*Generator, error) {
 		even: arrival.Even(c.Arrivals),
 	}
 	g.skipper, _ = c.Workload.(workloads.Skipper)
+	g.varying, _ = c.Workload.(workloads.Varying)
 	g.refills.init(&c)
 	return g, nil
 }
@@ -80,6 +83,9 @@ func (g *Generator) Due() clock.Instant {
 	}
 	return min(g.due, g.refills.due())
 }
+
+// Clients returns how many senders the arrivals are spread among.
+func (g *Generator) Clients() int { return g.config.Clients }
 
 // Fired returns how many requests have been drawn for this shard, those that follow a miss included.
 func (g *Generator) Fired() uint64 { return g.fired }
@@ -141,6 +147,9 @@ func (g *Generator) advance() {
 			g.client = uint32(g.picks.Uint64N(uint64(g.config.Clients)))
 		}
 		g.drawn++
+		if g.varying != nil {
+			g.varying.Shift(time.Duration(g.due))
+		}
 		if int(g.client)%g.config.Shards == g.config.Shard {
 			return
 		}

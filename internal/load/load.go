@@ -23,6 +23,7 @@ const (
 	Broken                   // an error reply, or the connection was lost
 	Abandoned                // the client stopped waiting
 	NotSent                  // the generator could not hand it to the transport
+	Shunned                  // the client's own control refused it: it never left
 )
 
 // Reply is what a transport knows when a request is over.
@@ -123,6 +124,8 @@ func Judge(rec *reqlog.Record, r Reply, slo time.Duration) {
 		rec.Fate = reqlog.TimedOut
 	case NotSent:
 		rec.Fate = reqlog.Unsent
+	case Shunned:
+		rec.Fate = reqlog.Refused
 	default:
 		rec.Fate = reqlog.Failed
 	}

@@ -201,7 +201,7 @@ func settled(t *rapid.T, classes int) reqlog.Record {
 // that can be formed of them agrees.
 func TestFatesSumToArrivals(t *testing.T) {
 	t.Parallel()
-	classes := []Class{{"a", 100 * time.Millisecond}, {"b", 50 * time.Millisecond}, {"c", 0}}
+	classes := []Class{{Name: "a", SLO: 100 * time.Millisecond}, {Name: "b", SLO: 50 * time.Millisecond}, {Name: "c"}}
 	from, to := clock.Instant(250*time.Millisecond), clock.Instant(790*time.Millisecond)
 	rapid.Check(t, func(t *rapid.T) {
 		one, two := NewTally(classes, from, to), NewTally(classes, from, to)
@@ -244,7 +244,7 @@ func TestFatesSumToArrivals(t *testing.T) {
 func TestTally(t *testing.T) {
 	t.Parallel()
 	ms := func(n float64) clock.Instant { return clock.Instant(n * float64(time.Millisecond)) }
-	tally := NewTally([]Class{{"a", 10 * time.Millisecond}}, ms(1000), ms(1250))
+	tally := NewTally([]Class{{Name: "a", SLO: 10 * time.Millisecond}}, ms(1000), ms(1250))
 	add := func(intended, sent, done float64, fate reqlog.Fate, reason control.Reason) {
 		tally.Add(&reqlog.Record{
 			Intended: ms(intended), Sent: ms(sent), Done: ms(done), Fate: fate, Reason: uint8(reason),

@@ -21,6 +21,9 @@ const AllName = "all"
 type Class struct {
 	Name string
 	SLO  time.Duration // limit on latency from the intended instant; 0 for none
+
+	// Priority is the business priority, 0 the most important: that of a request is control.PriorityOf(Priority, its sequence number).
+	Priority uint8
 }
 
 // Bucket is one span of the window. A request belongs to the bucket in which it was due, so the buckets sum to the counts.

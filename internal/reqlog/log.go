@@ -21,7 +21,7 @@ import (
 // point's records. A file whose writer was killed can be read up to its last whole block.
 const (
 	logMagic    = "SPLWREQ1"
-	recordBytes = 64
+	recordBytes = 72
 	headBytes   = 16
 
 	blockRecords = 1
@@ -54,13 +54,14 @@ func Header() []byte {
 	return head
 }
 
-// Append appends r in its form of 64 bytes.
+// Append appends r in its form of 72 bytes.
 func (r *Record) Append(dst []byte) []byte {
 	le := binary.LittleEndian
 	for _, v := range [...]uint64{
 		r.Seq, uint64(r.Intended), uint64(r.Sent), uint64(r.Done), uint64(r.Queued), uint64(r.Service),
 		uint64(r.BytesOut) | uint64(r.BytesIn)<<32,
 		uint64(r.Class) | uint64(r.Kind)<<16 | uint64(r.Fate)<<24 | uint64(r.Reason)<<32 | uint64(r.Attempts)<<40 | uint64(r.Keys)<<48 | uint64(r.Hits)<<56,
+		uint64(r.Held),
 	} {
 		dst = le.AppendUint64(dst, v)
 	}
@@ -76,7 +77,7 @@ func (r *Record) parse(b []byte) {
 		Seq: word(0), Intended: clock.Instant(word(1)), Sent: clock.Instant(word(2)), Done: clock.Instant(word(3)),
 		Queued: time.Duration(word(4)), Service: time.Duration(word(5)), BytesOut: uint32(sizes), BytesIn: uint32(sizes >> 32),
 		Class: uint16(rest), Kind: uint8(rest >> 16), Fate: Fate(rest >> 24), Reason: uint8(rest >> 32), Attempts: uint8(rest >> 40),
-		Keys: uint8(rest >> 48), Hits: uint8(rest >> 56),
+		Keys: uint8(rest >> 48), Hits: uint8(rest >> 56), Held: time.Duration(word(8)),
 	}
 }
 

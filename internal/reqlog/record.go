@@ -41,12 +41,13 @@ func (f Fate) Sent() bool { return f != Refused && f != Unsent && f != Pending }
 // Completed reports whether a request of this fate was answered: latency percentiles are over these.
 func (f Fate) Completed() bool { return f == OK || f == Late }
 
-// Record is one request's life as its client saw it. It is 64 bytes and has no pointers, so that millions of them cost the garbage
+// Record is one request's life as its client saw it. It is 72 bytes and has no pointers, so that millions of them cost the garbage
 // collector nothing.
 type Record struct {
 	Seq      uint64        // position in the arrival sequence of the run, from 0
 	Intended clock.Instant // when it was due to leave
 	Sent     clock.Instant // when the generator handed it to the transport; 0 if never
+	Held     time.Duration // how long its client's own control, a wallet or a rate, had kept it back until then
 	Done     clock.Instant // when its reply had been read, or its fate was known otherwise
 	Queued   time.Duration // the server's queueing delay; -1 when the server did not say
 	Service  time.Duration // the server's service time; -1 when the server did not say
@@ -65,5 +66,6 @@ type Record struct {
 // server would otherwise report the stall as a pause between users.
 func (r *Record) Latency() time.Duration { return r.Done.Sub(r.Intended) }
 
-// SendLag is the generator's own error: how much later than intended the request was handed to the transport.
-func (r *Record) SendLag() time.Duration { return r.Sent.Sub(r.Intended) }
+// SendLag is the generator's own error: how much later than it should the request was handed to the transport. What its client's own control
+// kept back was not late by the generator's fault; it is part of the latency all the same.
+func (r *Record) SendLag() time.Duration { return r.Sent.Sub(r.Intended) - r.Held }

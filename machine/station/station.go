@@ -83,6 +83,7 @@ type Station struct {
 	entries []*entry // by control.Request.ID
 	unused  []uint64 // IDs of entries that are free
 
+	level   [1]control.Level
 	actions []control.Action
 	events  []machine.Event
 	replies []Reply
@@ -180,12 +181,16 @@ func (s *Station) Poll(now clock.Instant, client uint32, demand int, token uint6
 }
 
 // Forget takes note that the connection of client is gone. A question of it that is still open has no answer any more; its token is
-// returned with ok true. Its requests are served to their end, as no server knows better while it is at work.
-func (s *Station) Forget(now clock.Instant, client uint32) (question uint64, ok bool) {
+// returned with open true. Its requests are served to their end, as no server knows better while it is at work. What it held may go to
+// others who have asked: the replies, valid until the next call, are the answers to their questions.
+func (s *Station) Forget(now clock.Instant, client uint32) (question uint64, open bool, _ []Reply) {
+	s.begin()
+	question, open = s.polls.Drop(client)
 	if s.issuer != nil {
 		s.issuer.Forget(now, client)
+		s.actions = s.issuer.Wake(now, s.actions)
 	}
-	return s.polls.Drop(client)
+	return question, open, s.settle(now)
 }
 
 // Next returns when something will happen by itself: a completion or a tick of the controller.
@@ -213,7 +218,21 @@ func (s *Station) signals(now clock.Instant) control.Signals {
 		Saturated:  s.machine.BusyCores() == s.config.Machine.Cores,
 		MemBytes:   s.machine.BytesMoved(now),
 		MemAt:      now,
+		Levels:     s.levels(),
 	}
+}
+
+// LevelMemory is the level of the machine's RAM that requests hold, as a share of what there is.
+const LevelMemory = "memory"
+
+// levels is how full the machine is of what it can run out of.
+func (s *Station) levels() []control.Level {
+	ram := s.config.Machine.RAM
+	if ram == 0 {
+		return nil
+	}
+	s.level[0] = control.Level{Name: LevelMemory, Used: float64(s.machine.RAM()) / float64(ram)}
+	return s.level[:]
 }
 
 // QueueDelay returns the age of the oldest waiter in the Gate's queue or the run queue, 0 while a core is idle.
@@ -332,7 +351,10 @@ func (s *Station) credits(now clock.Instant, e *entry, r *control.Request) int32
 	if !e.demand {
 		return -1
 	}
-	return int32(min(s.issuer.Credits(now, r.Client), math.MaxInt32))
+	n := s.issuer.Credits(now, r.Client)
+	// It may be told of fewer than it had, and then somebody else can have some. The Gate has asked whom to wake before this.
+	s.actions = s.issuer.Wake(now, s.actions)
+	return int32(min(n, math.MaxInt32))
 }
 
 func (s *Station) reply(r Reply) { s.replies = append(s.replies, r) }
