@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"spillway/control"
 	"spillway/internal/memproto"
 )
 
@@ -161,6 +160,10 @@ func (s *Server) adminStats(args []string, w *memproto.Writer) {
 	switch topic {
 	case "spillway":
 		rows, known = s.spillwayStats(), true
+	case "trace":
+		if s.config.Trace != nil {
+			rows, known = s.config.Trace(traceFrom(args[1:])), true
+		}
 	case "settings":
 		rows, known = s.settings(rows), true
 	case "conns":
@@ -184,6 +187,15 @@ func (s *Server) adminStats(args []string, w *memproto.Writer) {
 		return
 	}
 	writeStats(w, rows)
+}
+
+// traceFrom returns from which point on a series is asked for; what is not a number means from the beginning.
+func traceFrom(args []string) int {
+	if len(args) != 1 {
+		return 0
+	}
+	n, _ := memproto.ParseUint32([]byte(args[0]))
+	return int(n)
 }
 
 // statsDetail answers "stats detail". Counts by prefix of keys are not kept.
@@ -306,20 +318,4 @@ func sockName(a unix.Sockaddr) string {
 		return "unix:" + a.Name
 	}
 	return "?"
-}
-
-// classStats yields arrivals and sheds by class.
-func classStats(classes *[numClasses]classCounts, yield func(name string, value uint64) bool) bool {
-	for class := range classes {
-		c := &classes[class]
-		if !yield("arrivals_"+classNames[class], c.arrived) {
-			return false
-		}
-		for r := control.NoReason + 1; r < control.NumReasons; r++ {
-			if !yield("shed_"+classNames[class]+"_"+r.String(), c.shed[r]) {
-				return false
-			}
-		}
-	}
-	return true
 }

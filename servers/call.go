@@ -34,21 +34,28 @@ type progress struct {
 	block []byte // memory of a larger value; goes back to the loop
 	line  string // the reply of a command that was refused by the parser
 	kind  kind
+	class uint16
 	done  bool // the reply is in w, or has been written
 
 	// What follows is written under dispatch.mu between submit and settle.
 	queued   bool  // waits in the Gate at place
 	pause    pause // what it waits for halfway
+	ghost    bool  // its client has gone, but a section still has it in its queue
 	resumed  bool  // Resume was called before the pause that it ends
 	gone     bool  // its connection is; set when it is taken to be executed
 	waiting  bool  // has been in a pause, so a Waiting backend may hold something for it
+	working  bool  // is executed by others while it is in a pause
+	hold     hold  // how it has its connection
 	place    control.Place
 	request  control.Request // as its Start action gave it
 	reason   control.Reason  // of the refusal, NoReason if it was executed
 	credits  int32           // to go with the reply; -1 for none
-	ended    clock.Instant   // when it was refused
 	runnable clock.Instant   // since when it waits for a loop
 	failed   bool
+
+	inside     places        // of sections and locks
+	awaited    int           // the place that it waits for
+	waitsSince clock.Instant // for a place or a loop: not yet in request.Waited
 
 	began   clock.Instant // of execution
 	stepped clock.Instant // when it was last taken to be executed
@@ -60,10 +67,20 @@ type progress struct {
 type kind uint8
 
 const (
-	gated kind = iota // through the Gate
-	admin             // by the server itself, at its turn among the connection's replies
-	fixed             // it is line
+	gated    kind = iota // through the Gate
+	question             // once there are credits
+	promise              // once the modelled machine has come far enough
+	admin                // by the server itself, at its turn among the connection's replies
+	fixed                // it is line
 )
+
+// asRequest returns what a controller may know of q.
+func (q *call) asRequest(d *dispatch) control.Request {
+	q.class = d.classes.of(&q.cmd)
+	return control.Request{
+		Client: q.conn.client, Class: q.class, Priority: priorityOf(q), Bytes: bytesOf(&q.cmd), Budget: d.budget,
+	}
+}
 
 // list is a queue of calls, linked through call.link.
 type list struct {
@@ -82,13 +99,18 @@ func (q *list) push(c *call) {
 	q.n++
 }
 
-func (q *list) pushFront(c *call) {
-	c.link = q.head
-	q.head = c
-	if q.tail == nil {
-		q.tail = c
+// putFirst moves the calls of f to the front of q, in their order.
+func (q *list) putFirst(f *list) {
+	if f.n == 0 {
+		return
 	}
-	q.n++
+	f.tail.link = q.head
+	if q.tail == nil {
+		q.tail = f.tail
+	}
+	q.head = f.head
+	q.n += f.n
+	*f = list{}
 }
 
 // pop takes the first call out, nil if there is none.
@@ -119,6 +141,8 @@ func (l *loop) newCall(c *conn, k kind) *call { return attach(l.takeCall(), c, k
 // attach makes q the last call of c.
 func attach(q *call, c *conn, k kind) *call {
 	q.conn, q.kind = c, k
+	c.recall()
+	c.asks = k == question
 	if c.tail == nil {
 		c.head = q
 	} else {

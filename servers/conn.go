@@ -41,11 +41,14 @@ type conn struct {
 	writing  bool          // the poller reports when it can be written
 	dirty    bool          // in loop.dirty
 	resuming bool          // in loop.resumed
+	asks     bool          // its last call is a question, which may be open
+	promised clock.Instant // of a client in step with a modelled machine: before this it sends nothing any more
 	dead     bool          // closed; calls that others still have keep it
 
 	// Guarded by dispatch.mu.
-	busy     bool // one of its calls is being executed
-	deferred list // started calls that wait for that one
+	busy     bool // one of its calls has it alone
+	together int  // how many share it
+	deferred list // started calls that wait for those
 	gone     bool // dead, as the dispatcher knows it
 }
 
@@ -148,6 +151,14 @@ func (c *conn) full() bool {
 
 // command takes in the complete command in l.parsed.
 func (l *loop) command(c *conn) {
+	switch {
+	case l.server.isQuestion(&l.parsed.cmd):
+		l.arrivals.push(l.take(c, question))
+		return
+	case l.server.isPromise(&l.parsed.cmd):
+		l.arrivals.push(l.take(c, promise))
+		return
+	}
 	if v := l.parsed.cmd.Verb; v.Admin() {
 		l.take(c, admin)
 		if v == memproto.Quit {
@@ -218,6 +229,7 @@ func (l *loop) endOfInput(c *conn) {
 		return
 	}
 	c.eof, c.rest = true, nil
+	c.recall()
 	if q := c.block; q != nil { // its block will never be complete
 		q.kind = fixed
 		l.blocks.put(c.blockData)
@@ -239,11 +251,13 @@ func (l *loop) settle(q *call) {
 		l.answer(q, &q.w)
 		return
 	}
+	q.w.Reset() // of what it had done when it was dropped
 	w := &q.w
 	if c.head == q {
 		w = &c.out.w
 	}
-	w.Overloaded(&q.cmd, q.reason.String(), memproto.Extras{Queued: q.ended.Sub(q.request.Arrived), Credits: q.credits})
+	q.extra.Credits = q.credits
+	w.Overloaded(&q.cmd, q.reason.String(), q.extra)
 	q.done = true
 	l.advance(c)
 }
@@ -256,12 +270,14 @@ func (l *loop) answer(q *call, w *memproto.Writer) {
 	l.advance(q.conn)
 }
 
-// advance moves the replies that are due to the output, in order.
+// advance moves the replies that are due to the output, in order. Past a question that is held on a modelled machine they go all the same: it is
+// not recalled, and nobody is to wait behind it.
 func (l *loop) advance(c *conn) {
 	if c.dead {
 		return
 	}
-	for q := c.head; q != nil && q != c.block; q = c.head {
+	for q := c.head; q != nil && q != c.block; {
+		after := q.after
 		switch {
 		case q.kind == admin:
 			l.server.admin(q, &c.out.w)
@@ -269,20 +285,35 @@ func (l *loop) advance(c *conn) {
 			if q.line != "" {
 				c.out.w.Line(q.line)
 			}
-		case !q.done:
-			return
-		default:
+		case q.done:
 			if !q.w.Empty() {
 				c.out.w.Append(&q.w)
 			}
+		case l.heldOnModel(q):
+			q = after
+			continue
+		default:
+			return
 		}
-		c.unlink(q)
+		c.remove(q)
 		l.freeCall(q)
 		l.mark(c)
+		q = after
 	}
-	if c.eof && c.head == nil {
+	if l.through(c) {
 		l.mark(c) // to be closed when all is written
 	}
+}
+
+// through reports whether nothing more is to come from or for the client of c, except for what has not been written yet. Nobody waits for the
+// answer to a question that is not recalled.
+func (l *loop) through(c *conn) bool {
+	return c.eof && (c.head == nil || c.pending == 1 && l.heldOnModel(c.head))
+}
+
+// heldOnModel reports whether q is an open question whose answer has an instant of its own.
+func (l *loop) heldOnModel(q *call) bool {
+	return q.kind == question && !q.done && l.server.model != nil && q.cmd.HasSent
 }
 
 // unlink takes the head out of the calls of c.
@@ -346,13 +377,16 @@ func (l *loop) kill(c *conn) {
 		}
 	}
 	l.arrivals = arrivals
+	if m := l.server.model; m != nil {
+		m.step.part(c)
+	}
 	removed := l.server.dispatch.withdraw(l, c)
 	for q := removed.pop(); q != nil; q = removed.pop() {
 		q.done = true
 	}
 	for q := c.head; q != nil; {
 		after := q.after
-		if q.done || q.kind != gated || q == c.block {
+		if q.done || q.kind >= promise || q == c.block {
 			c.pending--
 			l.freeCall(q)
 		}

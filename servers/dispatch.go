@@ -22,13 +22,19 @@ const wakeWork = 10 * time.Microsecond
 // the loops.
 //
 // Calls of one connection are executed one after the other, in order, whichever loops do it. A client that sends a set and a get of
-// the same key in one packet must find what it stored. Only where calls may wait halfway do others of their connection go past them.
+// the same key in one packet must find what it stored. Only where calls may wait halfway do others of their connection go past them (see Ordered).
 type dispatch struct {
-	clock  clock.Clock
-	issuer control.Issuer // nil if the controller hands out no credits
-	meter  control.Meter  // nil if it has nothing to plot
-	budget time.Duration  // of each request; 0 for none
-	waiter Waiting        // nil if commands run to completion
+	clock   clock.Clock
+	issuer  control.Issuer // nil if the controller hands out no credits
+	meter   control.Meter  // nil if it has nothing to plot
+	budget  time.Duration  // of each request; 0 for none
+	moved   Accountant     // nil if the backend does not account for what it moves
+	sensor  Sensor         // nil if moved is all there is
+	classes classes
+	sections
+	waiter Waiting                // nil if commands run to completion
+	order  Ordered                // nil unless those that wait depend on each other
+	levels func() []control.Level // nil if nobody watches resources
 	loops  []*loop
 
 	// mu guards the gate with its controller and everything that passes between loops. It is the only lock of this package; no
@@ -44,13 +50,15 @@ type dispatch struct {
 		actions  []control.Action
 		queueing timing
 		service  timing
-		classes  [numClasses]classCounts
+		classes  []classCounts // by number
 		mean     time.Duration // of the execution times of late
 		timers   evq.Queue[timer]
 		timerSeq uint64
 		alarms   []uint64 // by Request.ID, minus one: the number of the call's entry in timers; 0 for none
 		paused   int      // calls in service that wait halfway, without a loop
 		watcher  *loop    // the sleeping loop that wakes up for timers; nil for none
+		polls    control.Polls
+		answers  []control.Answer
 	}
 }
 
@@ -66,6 +74,7 @@ func (d *dispatch) init(gate *control.Gate, s control.Stack, now clock.Clock) {
 	d.issuer, _ = s.Controller.(control.Issuer)
 	d.meter, _ = s.Controller.(control.Meter)
 	d.budget = s.Budget
+	d.sections.init(s)
 	d.mu.gate = gate
 }
 
@@ -93,12 +102,13 @@ func (d *dispatch) submit(l *loop, now clock.Instant, arrivals *list) (take *cal
 	for q := arrivals.pop(); q != nil; q = arrivals.pop() {
 		d.arrive(l, now, q)
 	}
+	d.answerRecalled(l, now)
 	take = d.next(l, now)
 	d.unlock(l)
 	return take
 }
 
-// finish takes note that q has been executed between q.began and now, and takes another call if more is set.
+// finish takes note that q has been executed between q.began and now, or dropped, and takes another call if more is set.
 func (d *dispatch) finish(l *loop, now clock.Instant, q *call, more bool) (take *call) {
 	d.mu.Lock()
 	service := now.Sub(q.began)
@@ -108,9 +118,11 @@ func (d *dispatch) finish(l *loop, now clock.Instant, q *call, more bool) (take 
 	d.tick(l, now)
 	d.mu.service.add(service)
 	d.mu.queueing.add(q.extra.Queued)
-	d.release(q.conn)
-	d.mu.actions = d.mu.gate.Finish(now, q.request, service, q.failed, d.mu.actions[:0])
-	d.apply(l, now)
+	d.release(q)
+	if q.reason != control.NoReason {
+		d.mu.classes[q.request.Class].shed[q.reason]++
+	}
+	d.conclude(l, now, q, service)
 	d.credit(now, q)
 	if q.conn.loop != l {
 		d.settle(l, q)
@@ -120,6 +132,14 @@ func (d *dispatch) finish(l *loop, now clock.Instant, q *call, more bool) (take 
 	}
 	d.unlock(l)
 	return take
+}
+
+// conclude ends the service of q: it leaves where it still is, and gives its slot back.
+func (d *dispatch) conclude(l *loop, now clock.Instant, q *call, service time.Duration) {
+	d.mu.actions = d.mu.actions[:0]
+	d.vacateAll(now, q)
+	d.mu.actions = d.mu.gate.Finish(now, q.request, service, q.failed, d.mu.actions)
+	d.apply(l, now)
 }
 
 // withdraw takes the waiting calls of a dead connection out of the gate, and ends those that wait halfway. Those that are being
@@ -132,6 +152,7 @@ func (d *dispatch) withdraw(l *loop, c *conn) (removed list) {
 	defer d.unlock(l)
 	now := d.at(d.clock.Now())
 	c.gone = true
+	d.part(l, now, c, &removed)
 	for q := c.head; q != nil; q = q.after {
 		if !q.queued {
 			continue
@@ -140,11 +161,12 @@ func (d *dispatch) withdraw(l *loop, c *conn) (removed list) {
 		ok, d.mu.actions = d.mu.gate.Withdraw(now, q.place, d.mu.actions[:0])
 		d.apply(l, now)
 		if ok {
-			d.mu.classes[classOf(q.cmd.Verb)].shed[control.Cancelled]++
+			d.mu.classes[q.class].shed[control.Cancelled]++
 			q.queued = false
 			removed.push(q)
 		}
 	}
+	d.help()
 	return removed
 }
 
@@ -153,11 +175,31 @@ func (d *dispatch) tick(l *loop, now clock.Instant) {
 	if now < d.mu.tickAt {
 		return
 	}
-	signals := control.Signals{Saturated: d.mu.gate.Stats().InService-d.mu.paused >= len(d.loops), QueueDelay: d.runQueueDelay(now)}
+	signals := control.Signals{Saturated: d.saturated(), QueueDelay: d.queueDelay(now)}
+	switch {
+	case d.sensor != nil:
+		signals.MemBytes, signals.MemAt = d.sensor.MemBytes(now)
+	case d.moved != nil:
+		signals.MemBytes, signals.MemAt = d.moved.BytesMoved(), now
+	}
+	if d.levels != nil {
+		signals.Levels = d.levels()
+	}
 	var next clock.Instant
 	d.mu.actions, next = d.mu.gate.Tick(now, signals, d.mu.actions[:0])
 	d.mu.tickAt = max(next, now.Add(minTick))
 	d.apply(l, now)
+}
+
+// saturated reports whether every loop is busy.
+func (d *dispatch) saturated() bool { return d.mu.gate.Stats().InService-d.mu.paused >= len(d.loops) }
+
+// queueDelay returns the age of the oldest that waits for a slot or a loop, 0 while a loop is idle.
+func (d *dispatch) queueDelay(now clock.Instant) time.Duration {
+	if !d.saturated() {
+		return 0
+	}
+	return max(d.mu.gate.QueueDelay(now), d.runQueueDelay(now))
 }
 
 // runQueueDelay returns for how long the oldest started call has been waiting for a loop.
@@ -168,17 +210,22 @@ func (d *dispatch) runQueueDelay(now clock.Instant) time.Duration {
 	return 0
 }
 
-// arrive takes one call to the gate.
+// arrive takes one call to the gate, or a question to those that are open.
 func (d *dispatch) arrive(l *loop, now clock.Instant, q *call) {
+	if q.kind == question {
+		d.ask(l, now, q)
+		return
+	}
 	d.number(q)
-	r := control.Request{ID: q.id, Client: q.conn.client, Class: classOf(q.cmd.Verb), Bytes: bytesOf(&q.cmd), Budget: d.budget, QueueDelay: d.runQueueDelay(now)}
+	r := q.asRequest(d)
+	r.ID, r.QueueDelay = q.id, d.queueDelay(now)
 	d.mu.classes[r.Class].arrived++
 	if limit := l.server.config.Deadline; limit > 0 {
 		r.Deadline = now.Add(limit)
 	}
 	q.credits, q.reason, q.queued = -1, control.NoReason, false
 	if q.cmd.HasDemand && d.issuer != nil {
-		d.issuer.Demand(now, r.Client, int(q.cmd.Demand))
+		d.issuer.Demand(now, r.Client, demandOf(&q.cmd))
 	}
 	d.mu.actions = d.mu.gate.Arrive(now, r, d.mu.actions[:0])
 	d.apply(l, now)
@@ -193,24 +240,26 @@ func (d *dispatch) number(q *call) {
 	}
 }
 
-// apply does what the gate said. There is no way to tell a client of credits between replies in this protocol, and nothing is
-// parked in a section, so the other two kinds of action do not concern this driver.
+// apply does what gate and sections said. An action may bring forth others, which are done in their turn.
 func (d *dispatch) apply(l *loop, now clock.Instant) {
-	for i := range d.mu.actions {
-		a := &d.mu.actions[i]
-		if a.Kind == control.Resume || a.Kind == control.Credit {
+	for i := 0; i < len(d.mu.actions); i++ {
+		a := d.mu.actions[i]
+		if a.Kind == control.Credit { // about a client, not about a request
+			d.tell(l, &a)
 			continue
 		}
 		q := d.mu.calls[a.Request.ID-1]
 		switch a.Kind {
+		case control.Resume:
+			d.enterAfterWait(l, now, q)
 		case control.Start:
-			q.queued, q.request, q.runnable = false, a.Request, a.Request.Arrived
+			q.queued, q.request, q.runnable, q.waitsSince = false, a.Request, a.Request.Arrived, now
 			d.mu.ready.push(q)
 		case control.Queue:
 			q.queued, q.place = true, a.Place
 		case control.Refuse:
 			d.mu.classes[a.Request.Class].shed[a.Reason]++
-			q.queued, q.request, q.reason, q.ended = false, a.Request, a.Reason, now
+			q.queued, q.request, q.reason, q.extra.Queued = false, a.Request, a.Reason, now.Sub(a.Request.Arrived)
 			d.credit(now, q)
 			d.settle(l, q)
 		}
@@ -219,8 +268,8 @@ func (d *dispatch) apply(l *loop, now clock.Instant) {
 
 // credit notes how many credits go with the reply to q.
 func (d *dispatch) credit(now clock.Instant, q *call) {
-	if d.issuer != nil && q.cmd.HasDemand {
-		q.credits = int32(min(d.issuer.Credits(now, q.conn.client), 1<<30))
+	if d.issuer != nil && q.cmd.HasDemand && !q.conn.gone { // one that is gone must not be met again
+		q.credits = wireCredits(d.issuer.Credits(now, q.conn.client))
 	}
 }
 
@@ -269,26 +318,33 @@ func (d *dispatch) take(l *loop, now clock.Instant) *call {
 		switch {
 		case q == nil:
 			return nil
-		case q.conn.busy:
+		case d.mustDefer(q):
 			q.conn.deferred.push(q)
 		case q.conn.gone && !q.waiting:
 			// Nobody is left to read the reply. The slot is given back, and the call is put down as failed.
-			d.mu.actions = d.mu.gate.Finish(now, q.request, 0, true, d.mu.actions[:0])
-			d.apply(l, now)
+			q.failed = true
+			d.conclude(l, now, q, 0)
+			d.release(q)
 			d.settle(l, q)
 		default:
+			q.request.Waited += now.Sub(q.waitsSince)
 			q.gone = q.conn.gone
-			q.conn.busy = d.waiter == nil
+			d.occupy(q)
 			return q
 		}
 	}
 }
 
-// release lets the next call of c be executed.
-func (d *dispatch) release(c *conn) {
-	c.busy = false
-	if q := c.deferred.pop(); q != nil {
-		d.mu.ready.pushFront(q)
+// help has a sleeping loop look at what is ready to be executed, where nobody else is about to.
+func (d *dispatch) help() {
+	if d.mu.ready.n == 0 {
+		return
+	}
+	for _, l := range d.loops {
+		if l.post.sleeping {
+			d.rouse(l)
+			return
+		}
 	}
 }
 

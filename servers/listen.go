@@ -73,12 +73,24 @@ func open(addr string, mode fs.FileMode) (listener, error) {
 	if err != nil {
 		return listener{}, err
 	}
+	for _, o := range keepAlive {
+		_ = unix.SetsockoptInt(fd, o.level, o.name, o.value) // a kernel without one of them notices later, which is no reason not to serve
+	}
 	if tcp, ok := bound.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 		// Between processes of one computer nothing is lost and no link is shared. A congestion control that paces what is sent, as bbr
 		// does, only makes large replies wait for its timers (docs/method.md has figures). Where this cannot be set, they wait.
 		_ = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno")
 	}
 	return listener{fd: fd, name: bound.String()}, nil
+}
+
+// keepAlive has the kernel find out within some two minutes that the computer of a client is gone without a word: what the client holds, credits
+// among it, is to go to others. Accepted sockets have the options of their listener.
+var keepAlive = []struct{ level, name, value int }{
+	{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+	{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 60},
+	{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 10},
+	{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 6},
 }
 
 // removeStale removes the file of a unix socket that nobody listens on any more. Any other file stays, and listening fails.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spillway/clock"
+	"spillway/control"
 	"spillway/internal/poll"
 )
 
@@ -48,6 +49,7 @@ type loop struct {
 	resumed  []*conn // connections that may be read again
 	spare    []*conn // working memory
 	newConns []int
+	recalls  []*conn // connections whose question must not be held any longer
 	waking   []*loop
 	pieces   [][]byte
 
@@ -171,7 +173,7 @@ func (l *loop) execute(q *call, now clock.Instant) {
 			q.extra.Queued = now.Sub(q.request.Arrived)
 		}
 		p, err := l.step(q)
-		if p.kind != pauseNone {
+		if !p.Final() {
 			now = l.server.clock.Now()
 			more := now < end
 			l.again = l.again || !more
@@ -179,15 +181,17 @@ func (l *loop) execute(q *call, now clock.Instant) {
 			continue
 		}
 		w := l.writer(q)
-		if q.failed = err != nil; q.failed {
+		if err != nil {
 			w.Fail("SERVER_ERROR " + oneLine(err))
 		}
+		q.reason = p.reason
+		q.failed = err != nil || p.kind == pauseDropped
 		now = l.server.clock.Now()
 		q.extra.Service = now.Sub(q.began)
 		mine, more := q.conn.loop == l, now < end
 		next := l.server.dispatch.finish(l, now, q, more)
 		switch {
-		case mine && q.conn.dead:
+		case mine && (q.conn.dead || q.reason != control.NoReason):
 			l.settle(q)
 		case mine:
 			l.answer(q, w)
@@ -300,10 +304,17 @@ func (l *loop) sweep(now clock.Instant) {
 		return
 	}
 	for i := range l.slots {
-		// One that waits for its calls is not idle; one that waits for its client to read is.
-		if c := l.slots[i].conn; c != nil && now.Sub(c.active) > limit && (c.head == nil || c.backlog > 0) {
+		c := l.slots[i].conn
+		switch {
+		case c == nil || now.Sub(c.active) <= limit:
+		case c.head == nil || c.backlog > 0:
+			// One that waits for its calls is not idle; one that waits for its client to read is.
 			l.idleKicks.Add(1)
 			l.kill(c)
+		case c.asks && c.pending == 1 && l.server.model == nil:
+			// An open question alone could keep a connection for ever. Its client hears that there is still nothing: one that is alive asks again.
+			c.recall()
+			l.again = true
 		}
 	}
 }

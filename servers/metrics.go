@@ -70,9 +70,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	counter(descFinished, g.Finished)
 	counter(descFailed, g.Failed)
 	for class := range n.classes {
-		counter(descClass, n.classes[class].arrived, classNames[class])
+		counter(descClass, n.classes[class].arrived, s.dispatch.classes.names[class])
 		for r := control.NoReason + 1; r < control.NumReasons; r++ {
-			counter(descShed, n.classes[class].shed[r], classNames[class], r.String())
+			counter(descShed, n.classes[class].shed[r], s.dispatch.classes.names[class], r.String())
 		}
 	}
 	gauge(descInService, float64(g.InService))

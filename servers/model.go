@@ -5,7 +5,6 @@ package servers
 import (
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"time"
 
@@ -53,7 +52,6 @@ const (
 	modelRounds = 64
 	// clockSlack is how far ahead of this process a client's clock may seem to be, on the wall clock. They are one and the same clock.
 	clockSlack = time.Millisecond
-	numLocks   = machine.MaxIndex + 1
 )
 
 // model is the modelled machine at work. Its instants count from base on the stretched clock: small numbers keep their precision, and
@@ -70,6 +68,7 @@ type model struct {
 	upTo    clock.Instant    // the machine has moved on to here
 	behind  time.Duration    // how far it stays behind the clock, because the clients that ask at present do not mind
 	timed   clock.Instant    // when the last request came that said when it was sent
+	step    lockstep
 	steps   []machine.Step
 	ended   []ending
 
@@ -106,10 +105,11 @@ func (m *model) Now() clock.Instant { return m.clock.Now() - m.base }
 
 // sooner returns how long to wait when something other than the machine asks for no more than wait, if that is not negative.
 func (m *model) sooner(wait time.Duration) time.Duration {
-	if m.next == clock.Never {
+	next := min(m.next, m.answerDue())
+	if next == clock.Never || next > m.limit() { // what a client says next wakes the loop
 		return wait
 	}
-	until := max(m.clock.Wall(m.next.Sub(m.Now().Add(-m.behind))), 0)
+	until := max(m.clock.Wall(next.Sub(m.Now().Add(-m.behind))), 0)
 	if wait < 0 {
 		return until
 	}
@@ -124,14 +124,20 @@ func (l *loop) modelTurn(wall clock.Instant) error {
 		return err
 	}
 	for q := l.arrivals.pop(); q != nil; q = l.arrivals.pop() {
+		if q.kind == promise {
+			m.step.promise(q, clock.Instant(q.cmd.Sent)-m.base)
+			continue
+		}
 		m.hold(now, q)
 	}
+	l.recalls = l.recalls[:0] // replies of this ground pass each other, so that nobody waits behind a question
 	m.run(l, m.reach(now))
 	for i := range m.ended {
 		l.end(&m.ended[i])
 	}
 	clear(m.ended)
 	m.ended = m.ended[:0]
+	l.answerPromises()
 	if m.station.Machine().Dead() {
 		spec := m.station.Machine().Spec()
 		return fmt.Errorf("the modelled machine ran out of memory and died: requests held more than its %d bytes, at %v on its clock",
@@ -173,7 +179,7 @@ func (m *model) reach(now clock.Instant) clock.Instant {
 	if now.Sub(m.timed) > clock.On(m.clock, timedFor)+m.behind {
 		m.behind = 0
 	}
-	return max(m.upTo, now.Add(-m.behind))
+	return max(m.upTo, min(now.Add(-m.behind), m.limit()))
 }
 
 // hold keeps an arrival until it is due: when it was sent, plus the time on the modelled network. One that does not say when it was sent
@@ -215,23 +221,43 @@ func (m *model) run(l *loop, now clock.Instant) {
 		m.last = m.next
 		var replies []station.Reply
 		if arrival <= other {
-			replies = m.arrive(d, arrival, m.held.Pop())
+			if q := m.held.Pop(); q.kind == question {
+				replies = m.ask(d, arrival, q)
+			} else {
+				replies = m.arrive(d, arrival, q)
+			}
 		} else {
 			replies = m.station.Advance(other)
 		}
-		for _, r := range replies {
-			q := d.mu.calls[r.Token-1]
-			q.credits = r.Credits
-			d.mu.queueing.add(r.Queued)
-			if r.Reason == control.NoReason {
-				d.mu.service.add(r.Service)
-			} else {
-				d.mu.classes[classOf(q.cmd.Verb)].shed[r.Reason]++
-			}
-			m.ended = append(m.ended, ending{q: q, at: m.last, reply: r})
-		}
+		m.take(d, replies)
 	}
 	m.upTo = max(m.upTo, now)
+}
+
+// take notes what the station has said at m.last.
+func (m *model) take(d *dispatch, replies []station.Reply) {
+	for _, r := range replies {
+		q := d.mu.calls[r.Token-1]
+		q.credits = min(r.Credits, maxCredits)
+		m.ended = append(m.ended, ending{q: q, at: m.last, reply: r})
+		switch {
+		case r.Poll: // a question, which is no request
+			continue
+		case r.Reason == control.NoReason:
+			d.mu.service.add(r.Service)
+		default:
+			d.mu.classes[q.class].shed[r.Reason]++
+		}
+		d.mu.queueing.add(r.Queued)
+	}
+}
+
+// part takes note, as of the present instant, that a connection is gone. Its open question, if there is one, has no answer.
+func (m *model) part(d *dispatch, c *conn) (question uint64, open bool) {
+	m.last = max(m.last, m.upTo)
+	question, open, replies := m.station.Forget(m.last, c.client)
+	m.take(d, replies)
+	return question, open
 }
 
 // arrive takes one call to the station.
@@ -243,16 +269,34 @@ func (m *model) arrive(d *dispatch, now clock.Instant, q *call) []station.Reply 
 	}
 	d.number(q)
 	config := &q.conn.loop.server.config
-	r := control.Request{Client: q.conn.client, Class: classOf(q.cmd.Verb), Bytes: bytesOf(&q.cmd), Budget: d.budget}
+	r := q.asRequest(d)
 	d.mu.classes[r.Class].arrived++
 	if config.Deadline > 0 {
 		r.Deadline = now.Add(config.Deadline)
 	}
 	demand := station.NoDemand
-	if q.cmd.HasDemand {
-		demand = int(min(q.cmd.Demand, math.MaxInt32))
+	if q.cmd.HasDemand && !q.conn.gone { // one that is gone must not be met again
+		demand = demandOf(&q.cmd)
 	}
 	return m.station.Arrive(now, r, m.steps, q.id, demand)
+}
+
+// ask takes a question to the station. One that does not say when it was sent is that of a client to whom replies come in order: it is not
+// held.
+func (m *model) ask(d *dispatch, now clock.Instant, q *call) []station.Reply {
+	q.request.Arrived = now
+	switch {
+	case q.conn.gone:
+		m.ended = append(m.ended, ending{q: q, at: now})
+		return nil
+	case !q.cmd.HasSent:
+		d.issuer.Demand(now, q.conn.client, demandOf(&q.cmd))
+		q.credits = wireCredits(d.issuer.Credits(now, q.conn.client))
+		m.ended = append(m.ended, ending{q: q, at: now})
+		return nil
+	}
+	d.number(q)
+	return m.station.Poll(now, q.conn.client, demandOf(&q.cmd), q.id)
 }
 
 // end has the real work of a call done and answers it. A reply that its client can tell by its opaque leaves at once. Any other waits
@@ -276,6 +320,10 @@ func (l *loop) end(e *ending) {
 		ordered = true // error lines have no room for an opaque
 	case e.reply.Reason != control.NoReason:
 		q.w.Overloaded(&q.cmd, e.reply.Reason.String(), x)
+	case q.kind == question:
+		x.Queued = e.at.Sub(q.request.Arrived) // how long it was held: with that its client knows when it was let in
+		q.w.End(&q.cmd, x)
+		ordered = !q.cmd.HasSent // there is one open at most, so that its answer needs no opaque
 	default:
 		if err := l.server.backend.Do(&q.cmd, &q.w); err != nil {
 			q.w.Fail("SERVER_ERROR " + oneLine(err))

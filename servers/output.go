@@ -118,7 +118,7 @@ func (l *loop) flush(now clock.Instant) {
 		if c.dead {
 			continue
 		}
-		if c.eof && c.head == nil && c.out.empty() {
+		if l.through(c) && c.out.empty() {
 			l.kill(c)
 		} else if c.paused && !c.eof && !c.resuming && c.roomy() {
 			c.resuming = true

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"net"
 	"net/http"
 	"runtime"
@@ -40,6 +41,21 @@ type Backend interface {
 	Close() error
 }
 
+// Accountant is implemented by a Backend that accounts for the bytes that its commands move over the memory bus, as they move. Where there
+// is no better sensor, controllers see those (control.Signals.MemBytes).
+type Accountant interface {
+	// BytesMoved returns how many they were since the backend was made. It is called from several goroutines at once.
+	BytesMoved() uint64
+}
+
+// Sensor tells how many bytes have crossed the memory bus. It is asked at every tick of the controller, under the lock of the dispatcher: it must
+// neither wait nor read a file. What takes longer to find out is kept fresh by a thread of its own, with the instant at which that found it out.
+type Sensor interface {
+	// MemBytes returns how many bytes have moved since some beginning, and when that was so on the server's clock, which says now. Before the first
+	// reading both are 0.
+	MemBytes(now clock.Instant) (total uint64, at clock.Instant)
+}
+
 // Config says how a Server serves. Default fills it.
 type Config struct {
 	Listen []string // "host:port", "tcp://host:port" or "unix:///path"; at least one
@@ -57,7 +73,19 @@ type Config struct {
 	OutBytes    int           // bytes of replies that a client does not take; likewise
 	Grace       time.Duration // how long a shutdown waits for calls in flight and for clients to take their replies
 
+	Classes []ClassRule // how the classes of requests are told apart; nil for the backend's own, or else the verbs
+
 	Model *Model // the machine that requests cost their time on; nil for this computer
+
+	// Levels returns how full the resources of this computer are, for the controller; nil when nobody watches them. It is called at every tick
+	// of the controller and must not wait. On a modelled machine its RAM is watched instead.
+	Levels func() []control.Level
+
+	// Sensor is what the controller learns of memory traffic from; nil for what the backend accounts for, if it does. On a modelled machine its bus
+	// is read instead.
+	Sensor Sensor
+	// Trace yields what was sampled of this process from some number of points on, for `stats trace`; nil when nothing is.
+	Trace func(from int) iter.Seq2[string, string]
 
 	UnixMode fs.FileMode // permissions of unix sockets
 	Verbose  int         // how much is written to Log: 1 for trouble, 2 for connections and commands too
@@ -89,6 +117,11 @@ func (c *Config) Check() error {
 	}
 	if c.Model != nil {
 		if err := c.Model.check(); err != nil {
+			return err
+		}
+	}
+	for i := range c.Classes {
+		if err := c.Classes[i].check(); err != nil {
 			return err
 		}
 	}
@@ -160,8 +193,12 @@ func New(backend Backend, stack control.Stack, config Config) (_ *Server, err er
 		s.dispatch.init(s.model.station.Gate(), stack, s.model)
 	} else {
 		s.dispatch.init(control.NewGate(stack.Controller, gate), stack, s.clock)
-		s.dispatch.waiter = waiter
+		s.dispatch.waiter, s.dispatch.levels, s.dispatch.sensor = waiter, config.Levels, config.Sensor
+		s.dispatch.order, _ = backend.(Ordered)
+		s.dispatch.moved, _ = backend.(Accountant)
 	}
+	s.dispatch.classes = newClasses(config.Classes, backend)
+	s.dispatch.mu.classes = make([]classCounts, len(s.dispatch.classes.names))
 	s.config = config
 	s.verbose.Store(int32(config.Verbose))
 	s.accepting.Store(true)

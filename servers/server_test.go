@@ -44,7 +44,13 @@ func start(t testing.TB, c control.Controller, change func(*servers.Config, *mem
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := servers.New(backend, control.Stack{Controller: c}, config)
+	return serveConfig(t, backend, control.Stack{Controller: c}, config)
+}
+
+// serveConfig serves backend under stack as config says, until the test ends.
+func serveConfig(t testing.TB, backend servers.Backend, stack control.Stack, config servers.Config) *fixture {
+	t.Helper()
+	s, err := servers.New(backend, stack, config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/bits"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -48,7 +49,7 @@ type counts struct {
 	queueDelay time.Duration
 	queueing   timing
 	service    timing
-	classes    [numClasses]classCounts
+	classes    []classCounts
 	meters     []meter
 }
 
@@ -64,7 +65,7 @@ func (d *dispatch) count() counts {
 	now := d.at(d.clock.Now())
 	c := counts{
 		gate: d.mu.gate.Stats(), ready: d.mu.ready.n, queueDelay: d.mu.gate.QueueDelay(now),
-		queueing: d.mu.queueing, service: d.mu.service, classes: d.mu.classes,
+		queueing: d.mu.queueing, service: d.mu.service, classes: slices.Clone(d.mu.classes),
 	}
 	c.queueDelay = max(c.queueDelay, d.runQueueDelay(now))
 	if d.meter != nil {
@@ -133,7 +134,7 @@ func (s *Server) stats() iter.Seq2[string, string] {
 }
 
 // spillwayStats yields the figures of overload control. Sheds are listed by reason, those that did not happen too, so that whoever
-// adds them up finds every name.
+// adds them up finds every name. What was dropped halfway, at a section or a lock, has been started too: it is among the failed.
 func (s *Server) spillwayStats() iter.Seq2[string, string] {
 	c := s.dispatch.count()
 	return func(yield func(string, string) bool) {
@@ -144,15 +145,22 @@ func (s *Server) spillwayStats() iter.Seq2[string, string] {
 			return
 		}
 		for r := control.NoReason + 1; r < control.NumReasons; r++ {
-			if !row("shed_"+r.String(), g.Shed[r]) {
+			sum := uint64(0)
+			for i := range c.classes {
+				sum += c.classes[i].shed[r]
+			}
+			if !row("shed_"+r.String(), sum) {
 				return
 			}
 		}
-		if !classStats(&c.classes, row) {
+		if !classStats(s.dispatch.classes.names, c.classes, row) {
 			return
 		}
 		if !row("queue_delay_us", uint64(c.queueDelay.Microseconds())) || !row("queue_mean_us", uint64(c.queueing.mean().Microseconds())) ||
 			!row("service_mean_us", uint64(c.service.mean().Microseconds())) {
+			return
+		}
+		if s.dispatch.moved != nil && !row("accounted_bytes", s.dispatch.moved.BytesMoved()) {
 			return
 		}
 		for _, m := range c.meters {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spillway/clock"
+	"spillway/control"
 	"spillway/internal/memproto"
 )
 
@@ -16,8 +17,9 @@ type Waiting interface {
 	// Step executes a call, or goes on with it, until it is done or has to wait, and says which. When the client has gone meanwhile
 	// (see Call.Gone) it releases what the call holds, and the call is done. An error is as in Do.
 	Step(c Call) (Pause, error)
-	// Cancel ends a waiting call whose client has gone: it releases what the call holds and returns true. If Resume has been called
-	// for it, or is about to be, Cancel does nothing and returns false; of a call that waits for time to pass that is never true.
+	// Cancel ends a waiting call whose client has gone: it releases what the call holds, except for sections and locks, and returns true.
+	// If Resume has been called for it, or is about to be, Cancel does nothing and returns false; of a call that waits for a section, a
+	// lock, or time to pass, that is never true.
 	Cancel(c Call) bool
 }
 
@@ -25,6 +27,7 @@ type Waiting interface {
 type Call struct {
 	dispatch *dispatch
 	q        *call
+	loop     *loop // that executes it
 }
 
 // Command returns the command.
@@ -48,23 +51,37 @@ func (c Call) Resume() { c.dispatch.resume(c.q) }
 
 // Pause says how a Step ended. The zero value says that the call is done.
 type Pause struct {
-	kind pause
-	span time.Duration
+	kind    pause
+	span    time.Duration
+	reason  control.Reason
+	working bool
 }
 
 // UntilResumed says that a call waits for its Resume.
 func UntilResumed() Pause { return Pause{kind: pauseResume} }
 
+// AtWork is UntilResumed for a call that does not wait: others of the Backend's execute it meanwhile, on a core that the loop does not know of.
+// It counts as busy.
+func AtWork() Pause { return Pause{kind: pauseResume, working: true} }
+
 // ForTime says that a call waits for d to pass.
 func ForTime(d time.Duration) Pause { return Pause{kind: pauseTime, span: d} }
+
+// Final reports whether the call is over: done, or dropped.
+func (p Pause) Final() bool { return p.kind == pauseNone || p.kind == pauseDropped }
+
+// Dropped says that a call is refused halfway, for a reason of control.ShedDropped: its client is told so instead of being given a result.
+func Dropped(why control.Reason) Pause { return Pause{kind: pauseDropped, reason: why} }
 
 type pause uint8
 
 const (
-	pauseNone   pause = iota // not waiting: being executed, or about to be
-	pauseResume              // waits for Resume
-	pauseTime                // waits for its timer
-	pauseCancel              // is being cancelled
+	pauseNone    pause = iota // not waiting: being executed, or about to be
+	pauseResume               // waits for Resume
+	pauseTime                 // waits for its timer
+	pauseSection              // waits for a section or a lock
+	pauseDropped              // does not wait, but is refused
+	pauseCancel               // is being cancelled
 )
 
 // timer is the end of a pause. One that is not its call's alarm any more is left over from a pause that was cancelled. The alarm is not in
@@ -78,7 +95,7 @@ type timer struct {
 func (l *loop) step(q *call) (Pause, error) {
 	d := &l.server.dispatch
 	if d.waiter != nil {
-		return d.waiter.Step(Call{dispatch: d, q: q})
+		return d.waiter.Step(Call{dispatch: d, q: q, loop: l})
 	}
 	return Pause{}, l.server.backend.Do(&q.cmd, l.writer(q))
 }
@@ -99,7 +116,9 @@ func (d *dispatch) park(l *loop, now clock.Instant, q *call, p Pause, more bool)
 	d.fire(now)
 	d.tick(l, now)
 	gone := q.conn.gone
-	d.mu.paused++
+	if q.working = p.working; !q.working {
+		d.mu.paused++
+	}
 	q.pause, q.waiting = p.kind, true
 	switch {
 	case p.kind == pauseTime:
@@ -135,10 +154,21 @@ func (d *dispatch) park(l *loop, now clock.Instant, q *call, p Pause, more bool)
 
 // unpause lets q queue for a loop again.
 func (d *dispatch) unpause(now clock.Instant, q *call) {
-	d.mu.paused--
+	d.goesOn(q)
+	if q.pause != pauseSection {
+		q.waitsSince = now // the pause itself was none of those waits that control can shorten
+	}
 	q.pause, q.runnable = pauseNone, now
 	d.mu.alarms[q.id-1] = 0
 	d.mu.ready.push(q)
+}
+
+// goesOn takes note that a pause is over.
+func (d *dispatch) goesOn(q *call) {
+	if !q.working {
+		d.mu.paused--
+	}
+	q.working = false
 }
 
 func (d *dispatch) resume(q *call) {
@@ -211,24 +241,33 @@ func (d *dispatch) cancel(l *loop, c *conn, removed *list) {
 func (d *dispatch) cancelOne(l *loop, q *call, removed *list) {
 	d.mu.Lock()
 	was := q.pause
-	if was != pauseResume && was != pauseTime {
+	if was != pauseResume && was != pauseTime && was != pauseSection {
 		d.mu.Unlock()
 		return
 	}
 	q.pause = pauseCancel
 	d.mu.alarms[q.id-1] = 0
 	d.mu.Unlock()
-	done := d.waiter.Cancel(Call{dispatch: d, q: q})
+	done := d.waiter.Cancel(Call{dispatch: d, q: q, loop: l})
 
 	d.mu.Lock()
 	defer d.unlock(l)
 	now := d.at(d.clock.Now())
+	if was == pauseSection {
+		q.request.Waited += now.Sub(q.waitsSince)
+	}
 	switch {
-	case done || was == pauseTime:
-		d.mu.paused--
-		q.pause = pauseNone
-		d.mu.actions = d.mu.gate.Finish(now, q.request, now.Sub(q.began), true, d.mu.actions[:0])
+	case was == pauseSection && !q.resumed:
+		d.mu.actions = d.mu.actions[:0]
+		free := d.abandonWait(now, q)
 		d.apply(l, now)
+		d.endCancelled(l, now, q)
+		if free {
+			removed.push(q)
+		}
+	case done || was != pauseResume:
+		q.resumed = false
+		d.endCancelled(l, now, q)
 		removed.push(q)
 	case q.resumed:
 		q.resumed = false
@@ -236,4 +275,13 @@ func (d *dispatch) cancelOne(l *loop, q *call, removed *list) {
 	default:
 		q.pause = was
 	}
+	d.help()
+}
+
+// endCancelled gives back what a cancelled call has of the server.
+func (d *dispatch) endCancelled(l *loop, now clock.Instant, q *call) {
+	d.goesOn(q)
+	d.release(q)
+	q.pause, q.failed = pauseNone, true
+	d.conclude(l, now, q, now.Sub(q.began))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,11 @@ type frontFlags struct {
 	queue    int
 	seed     uint64
 	metrics  string
+	levels   levelFlags
+	classes  classFlags
+	sensing  sensorFlags
+
+	parallelism int // how many requests the server works on at once where that is not one a loop; 0 otherwise
 
 	slo, deadline, idle duration
 }
@@ -41,10 +47,13 @@ func (f *frontFlags) add(c *cobra.Command) {
 	flags.StringArrayVar(&f.settings, "control-set", nil, "setting of the controller, key=value; may be repeated")
 	flags.Uint64Var(&f.seed, "seed", 1, "of what the controller draws at random")
 	flags.Var(&f.slo, "slo", "latency objective, from which controllers derive how long a request may wait; 0 for none")
+	f.classes.add(flags)
 	flags.IntVar(&f.slots, "slots", 0, "requests in service at once; 0 for what suits the server, -1 for no limit")
 	flags.IntVar(&f.queue, "queue", 0, "requests that may wait in the gate; 0 for no limit")
 	flags.Var(&f.deadline, "deadline", "refuse a request that has waited longer than this; 0 for never")
 	flags.Var(&f.idle, "idle-timeout", "close a connection without traffic after this; 0 for never")
+	f.levels.add(flags)
+	f.sensing.add(flags)
 	flags.StringVar(&f.metrics, "metrics", "", "host:port of a /metrics page for Prometheus; empty for none")
 }
 
@@ -59,11 +68,16 @@ func (f *frontFlags) config() (servers.Config, error) {
 	}
 	c.Listen, c.MaxConns, c.Slots, c.Queue, c.Metrics = f.listen, f.conns, f.slots, f.queue, f.metrics
 	c.Deadline, c.IdleTimeout = time.Duration(f.deadline), time.Duration(f.idle)
-	return c, nil
+	var err error
+	c.Classes, err = f.classes.parse()
+	return c, err
 }
 
-// newController returns the control that the flags name, for the machine that the server runs on.
+// newController returns the control that the flags name, for the machine that the server runs on, and sees to it that c shows what it watches.
 func (f *frontFlags) newController(c *servers.Config) (control.Stack, error) {
+	if err := f.levels.watch(c, f.control); err != nil {
+		return control.Stack{}, err
+	}
 	parsed, err := catalog.ParseSettings(f.settings)
 	if err != nil {
 		return control.Stack{}, err
@@ -72,14 +86,24 @@ func (f *frontFlags) newController(c *servers.Config) (control.Stack, error) {
 	if c.Model != nil {
 		cores = c.Model.Machine.Cores
 	}
-	return catalog.New(f.control, parsed, catalog.Env{Cores: cores, SLO: time.Duration(f.slo), Seed: f.seed})
+	env := catalog.Env{Cores: cmp.Or(f.parallelism, cores), SLO: time.Duration(f.slo), Seed: f.seed}
+	if env.Classes, err = f.classes.classes(c.Classes, env.SLO); err != nil {
+		return control.Stack{}, err
+	}
+	env.SLO = cmp.Or(env.SLO, tightest(env.Classes))
+	return catalog.New(f.control, parsed, env)
 }
 
 // serve serves until SIGTERM or SIGINT. It owns the backend.
-func serve(c *cobra.Command, backend servers.Backend, stack control.Stack, front servers.Config) error {
+func serve(c *cobra.Command, backend servers.Backend, stack control.Stack, front servers.Config) (err error) {
 	// Signals are caught before anything says that the server is there to be signalled.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	measuring, err := sensingOf(c).open(ctx, c, backend, stack, &front)
+	defer func() { err = errors.Join(err, measuring.Close()) }()
+	if err != nil {
+		return errors.Join(err, backend.Close())
+	}
 	server, err := servers.New(backend, stack, front)
 	if err != nil {
 		return errors.Join(err, backend.Close())

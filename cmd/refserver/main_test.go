@@ -39,7 +39,7 @@ func TestUsage(t *testing.T) {
 		want string // in what goes to standard error
 	}{
 		{"", 2, "which kind of server"},
-		{"memcachedd", 2, `unknown kind of server "memcachedd"; there are: memcached, synthetic`},
+		{"memcachedd", 2, `unknown kind of server "memcachedd"; there are: memcached, rocksdb, dataframe, synthetic,`},
 		{"memcached --no-such", 2, "unknown flag: --no-such"},
 		{"memcached extra", 2, "unknown command"},
 		{"memcached --control none-such", 2, `unknown controller "none-such"`},
@@ -53,6 +53,9 @@ func TestUsage(t *testing.T) {
 		{"memcached -I 100B", 2, "from 1 KiB to 1 GiB"},
 		{"memcached -m -5", 2, "out of range"},
 		{"memcached --reply some", 2, "full or header"},
+		{"memcached --large 5x", 2, "large: size"},
+		{"memcached --large 1000", 2, "do not reach memory"},
+		{"memcached --machine xl170 --lock-queues", 2, "--lock-queues is for a real machine"},
 		{"memcached --slots -2", 2, "at least -1"},
 		{"memcached --queue -1", 2, "must not be negative"},
 		{"memcached -c 0", 2, "at least 1"},
@@ -64,6 +67,12 @@ func TestUsage(t *testing.T) {
 		{"memcached --machine xl170 --time-scale 0", 2, "time scale 0: must be from 1 to 1000000"},
 		{"memcached --machine xl170 -t 2", 2, "--threads is for a real machine"},
 		{"synthetic extra", 2, "unknown command"},
+		{"synthetic --sensor crystal-ball", 2, "it is auto, accounted, or one of intel-imc"},
+		{"synthetic --sensor self-probe", 2, "it tells how contended memory is and not how many bytes move"},
+		{"synthetic --sensor accounted --sensor-period 1us", 2, "the shortest is 5µs"},
+		{"graph --sensor accounted --vertices 100", 2, "does not account for the bytes"},
+		{"synthetic --trace-period 10us", 2, "the shortest is 1ms"},
+		{"synthetic --machine xl170 --trace-period 10ms", 2, "of a modelled one the bus is read"},
 		{"synthetic --control none-such", 2, `unknown controller "none-such"`},
 		{"synthetic --slots -2", 2, "at least -1"},
 		{"synthetic --listen nonsense", 2, "write host:port"},
@@ -116,7 +125,10 @@ func TestHelpAndVersion(t *testing.T) {
 func launch(t *testing.T, kind string, args ...string) (cmd *exec.Cmd, addrs []string, stderr *bufio.Reader) {
 	t.Helper()
 	line := strings.Join(args, " ")
-	listeners := max(strings.Count(line, "--listen"), strings.Count(line, "-s ")+strings.Count(line, "-l ")+strings.Count(line, ","), 1)
+	listeners := strings.Count(line, "--listen")
+	if listeners == 0 {
+		listeners = max(strings.Count(line, "-s ")+strings.Count(line, "-l ")+strings.Count(line, ","), 1)
+	}
 	cmd = exec.Command(os.Args[0], append([]string{kind}, args...)...)
 	cmd.Env = append(os.Environ(), "REFSERVER_TEST_MAIN=1")
 	errs, err := cmd.StderrPipe()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"spillway/control"
 	"spillway/internal/dist"
 	"spillway/machine"
 	"spillway/servers"
@@ -37,6 +38,8 @@ type memcachedFlags struct {
 	daemonize bool
 	machine   machineFlags
 	costs     string
+	large     string
+	queues    bool
 }
 
 // duration is a flag that requires a unit and refuses what is negative.
@@ -60,7 +63,10 @@ func memcachedCommand() *cobra.Command {
 
 It prints one line a listener on standard output once it accepts connections, and serves until SIGTERM or SIGINT.
 With --reply header a value is read through, so that its memory traffic happens, but a hit is answered without it:
-HD and the flags for mg, and for get a VALUE line with length 0 and an empty block.`,
+HD and the flags for mg, and for get a VALUE line with length 0 and an empty block.
+
+Under a controller with a memory section, reads of large values (--large) go through it before the value is touched, and may be refused
+there. With --reply full a value is copied by the kernel, after the section has been left.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return serveMemcached(c, &f) },
 	}
@@ -80,6 +86,8 @@ HD and the flags for mg, and for get a VALUE line with length 0 and an empty blo
 	flags.BoolVarP(&f.version, "version", "V", false, "print the version and exit")
 	flags.BoolVarP(&f.daemonize, "daemon", "d", false, "refused: it stays in the foreground")
 	flags.StringVar(&f.reply, "reply", "full", "full, or header: read values through but do not send them")
+	flags.StringVar(&f.large, "large", dist.FormatSize(memcached.DefaultLarge), "reads of values of this size and more go through the memory section; from 4096 bytes on, 0 for none; on a modelled machine its costs say which (section_from)")
+	flags.BoolVar(&f.queues, "lock-queues", false, "commands queue for the lock of their item, where the controller may refuse them; it costs more than such locks are held")
 	f.machine.add(c)
 	flags.StringVar(&f.costs, "costs", "memcached", "what requests cost on a modelled machine: a file, or a shipped table")
 	return c
@@ -114,6 +122,13 @@ func (f *memcachedFlags) config(changed func(string) bool) (servers.Config, memc
 	if err != nil {
 		return front, store, fmt.Errorf("largest item: %w", err)
 	}
+	large, err := dist.ParseMemcachedSize(f.large, 1)
+	if err != nil {
+		return front, store, fmt.Errorf("large: %w", err)
+	}
+	if f.queues && f.machine.modelled() {
+		return front, store, errors.New("--lock-queues is for a real machine: a modelled one has the locks of its cost table")
+	}
 	switch f.reply {
 	case "full":
 	case "header":
@@ -122,6 +137,7 @@ func (f *memcachedFlags) config(changed func(string) bool) (servers.Config, memc
 		return front, store, fmt.Errorf("reply %q: must be full or header", f.reply)
 	}
 	store.Memory, store.MaxItem, store.NoEvict = memory, int(min(item, math.MaxInt32)), f.noEvict
+	store.Large, store.LockQueues = int(min(large, math.MaxInt32)), f.queues
 	front.MaxItem, front.Pipeline, front.UnixMode, front.Verbose = store.MaxItem, f.pipeline, fs.FileMode(mask), f.verbose
 	return front, store, errors.Join(front.Check(), store.Check())
 }
@@ -197,5 +213,17 @@ func serveMemcached(c *cobra.Command, f *memcachedFlags) error {
 	if backend, err = memcached.New(store); err != nil {
 		return err
 	}
-	return serve(c, backend, controller, front)
+	return serve(c, sectioned(backend, &store, controller, &front), controller, front)
+}
+
+// sectioned returns what is to be served: the backend itself, whose commands ask nobody, unless the controller reaches into service.
+func sectioned(backend *memcached.Backend, store *memcached.Config, stack control.Stack, front *servers.Config) servers.Backend {
+	inside := stack.Memory != nil && store.Large > 0
+	if front.Model != nil || !inside && !store.LockQueues {
+		return backend
+	}
+	if front.Slots == 0 && stack.Mode == control.Try && !store.LockQueues {
+		front.Slots = front.Loops // nobody waits halfway, so what waits does so in the gate
+	}
+	return memcached.Sectioned{Backend: backend}
 }

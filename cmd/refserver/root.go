@@ -29,9 +29,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		Short: "Reference servers under overload control",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown kind of server %q; there are: memcached, synthetic", args[0])
+				return fmt.Errorf("unknown kind of server %q; there are: memcached, rocksdb, dataframe, synthetic, graph, mailbox, web, allocator", args[0])
 			}
-			return errors.New("which kind of server? there are: memcached, synthetic")
+			return errors.New("which kind of server? there are: memcached, rocksdb, dataframe, synthetic, graph, mailbox, web, allocator")
 		},
 		RunE:          func(*cobra.Command, []string) error { return nil },
 		SilenceErrors: true,
@@ -41,7 +41,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(memcachedCommand(), syntheticCommand(), versionCommand())
+	root.AddCommand(memcachedCommand(), rocksdbCommand(), dataframeCommand(), syntheticCommand(), graphCommand(), mailboxCommand(), webCommand(), allocatorCommand(), versionCommand())
 
 	// Whatever goes wrong before a command runs is cobra's finding about the command line.
 	running := false

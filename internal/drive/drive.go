@@ -213,7 +213,8 @@ type sender struct {
 	totals     Totals
 
 	watch watch
-	seen  struct { // what the progress goroutine reads
+	held  func() int64 // how many requests wait at their clients; nil where clients just send
+	seen  struct {     // what the progress goroutine reads
 		phase                            atomic.Int32
 		fired, inFlight, ok, late, start atomic.Int64
 	}
@@ -225,8 +226,22 @@ func (s *sender) begin(start clock.Instant) {
 	s.end = from.Add(s.plan.Window)
 	s.tally = load.NewTallyIn(cmp.Or(s.plan.Span, load.BucketSpan), s.plan.Classes, from, s.end)
 	s.watch = watch{clock: s.plan.Clock, from: from, to: s.end, last: s.start, checked: s.start}
+	if t, ok := s.target.(restrained); ok {
+		changed := func(at clock.Instant) { s.watch.count(max(at, s.watch.last), s.inFlight()) }
+		if t.Observe(changed) {
+			s.held = t.Waiting
+		}
+	}
 	s.seen.start.Store(int64(s.start))
 	s.enter(WarmingUp)
+}
+
+// restrained is a target at whose clients requests may wait before they leave.
+type restrained interface {
+	// Observe has changed called whenever more or fewer requests are under way. It returns false where nothing waits at clients.
+	Observe(changed func(at clock.Instant)) bool
+	// Waiting returns how many requests wait at their clients and have never left.
+	Waiting() int64
 }
 
 func (s *sender) enter(p Phase) { s.seen.phase.Store(int32(p)) }
@@ -241,6 +256,15 @@ func (s *sender) due() clock.Instant {
 }
 
 func (s *sender) pending() int64 { return s.fired - s.settled }
+
+// inFlight returns how many requests have left and are not settled.
+func (s *sender) inFlight() int64 {
+	n := s.pending()
+	if s.held != nil {
+		n -= s.held()
+	}
+	return n
+}
 
 // latest returns when a wait that begins now has to end.
 func (s *sender) latest(now clock.Instant) clock.Instant {
@@ -263,9 +287,9 @@ func (s *sender) send() {
 		}
 		if s.fireDue(now) > 0 {
 			s.target.Flush(now)
-			s.most = max(s.most, s.pending())
+			s.most = max(s.most, s.inFlight())
 			// The batch is in flight from here on; firing it took a while.
-			s.watch.count(s.plan.Clock.Now(), s.pending())
+			s.watch.count(s.plan.Clock.Now(), s.inFlight())
 		}
 		due := s.due()
 		if due == clock.Never && now >= s.end {
@@ -390,10 +414,10 @@ func (s *sender) settle(r *reqlog.Record) {
 
 // turn is called once a round with the time: it observes the sender and shows where the run stands.
 func (s *sender) turn(now clock.Instant) {
-	s.watch.count(now, s.pending())
+	s.watch.count(now, s.inFlight())
 	s.watch.turn(now, s.thread)
 	s.seen.fired.Store(s.fired)
-	s.seen.inFlight.Store(s.pending())
+	s.seen.inFlight.Store(s.inFlight())
 	s.seen.ok.Store(s.ok)
 	s.seen.late.Store(s.late)
 	if Phase(s.seen.phase.Load()) == WarmingUp && now >= s.tally.From {

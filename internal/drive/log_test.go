@@ -99,14 +99,14 @@ func TestLogDamage(t *testing.T) {
 		}
 	}
 	other := bytes.Clone(whole)
-	other[8] = 72
-	if _, err := read(other); err == nil || !strings.Contains(err.Error(), "72 bytes") {
+	other[8] = 80
+	if _, err := read(other); err == nil || !strings.Contains(err.Error(), "80 bytes") {
 		t.Errorf("a later version: %v", err)
 	}
 }
 
 const (
-	perBlock  = (blockBytes + 63 - 16) / 64 // records
+	perBlock  = (blockBytes + 71 - 16) / 72 // records
 	headBytes = 16
 )
 

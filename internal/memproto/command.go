@@ -101,9 +101,10 @@ type Command struct {
 	CAS         uint64 // cas, C
 	Delta       uint64 // incr, decr, ma D
 	Initial     uint64 // ma J
-	Demand      uint32 // P<n>: how many requests the client would like to send
+	Demand      uint32 // P<n>[.<priority>]: how many more requests the client would like to send
 	Sent        int64  // L<ns>[,<ns>]: the modelled instant at which the client sent it, on the model ground
 	Patience    int64  // and how much later than it is due the reply may be read, in modelled ns
+	Priority    uint16 // P[<n>].<priority>: as in control.Request
 
 	Mode        Mode // ms M, ma M
 	NoReply     bool // classic: no answer at all
@@ -113,6 +114,7 @@ type Command struct {
 	WantValue   bool // mg v
 	WantTimings bool // meta L
 	HasDemand   bool // meta P<n>
+	HasPriority bool // meta P[<n>].<priority>
 	HasSent     bool // meta L<ns>
 	HasOpaque   bool // meta O
 	HasCAS      bool // meta C

@@ -1,6 +1,9 @@
 package memproto
 
-import "bytes"
+import (
+	"bytes"
+	"math"
+)
 
 // Limits of the meta commands.
 const (
@@ -206,10 +209,7 @@ func (p *Parser) flag(c *Command, flag byte, value []byte) (mistake string, know
 		c.WantTimings = true
 		c.sent(value)
 	case 'P':
-		// Not a number: some other proxy's token, which is none of our business.
-		if n, plain := parseDecimal(value); plain {
-			c.Demand, c.HasDemand = uint32(min(n, 1<<31)), true
-		}
+		c.demand(value)
 	case 'F':
 		if c.ClientFlags, ok = ParseUint32(value); !ok {
 			return errFormat, true
@@ -248,6 +248,33 @@ func (p *Parser) flag(c *Command, flag byte, value []byte) (mistake string, know
 		return "", false
 	}
 	return "", true
+}
+
+// metaNoop parses "mn [P<demand>] [L[<instant>]]". Whatever else stands there means nothing, as for memcached.
+func (p *Parser) metaNoop(rest []byte, c *Command) Status {
+	c.Verb, c.Args = MetaNoop, bytes.Trim(rest, " ")
+	for word, more := token(c.Args); len(word) > 0; word, more = token(more) {
+		switch word[0] {
+		case 'P':
+			c.demand(word[1:])
+		case 'L':
+			c.WantTimings = true
+			c.sent(word[1:])
+		}
+	}
+	return Ready
+}
+
+// demand reads "[<demand>][.<priority>]". What is anything else is some other proxy's token, which is none of our business.
+func (c *Command) demand(value []byte) {
+	first, second, two := bytes.Cut(value, dot)
+	n, counted := parseDecimal(first)
+	priority, ranked := parseDecimal(second)
+	if !counted && len(first) > 0 || two != ranked || priority > math.MaxUint16 {
+		return
+	}
+	c.Demand, c.HasDemand = uint32(min(n, 1<<31)), counted
+	c.Priority, c.HasPriority = uint16(priority), ranked
 }
 
 // sent reads "<instant>[,<patience>]". What cannot be read is no instant.

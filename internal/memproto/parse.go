@@ -142,6 +142,8 @@ func (p *Parser) command(line []byte, c *Command) Status {
 		return p.metaArithmetic(rest, c)
 	case "me":
 		return p.metaDebug(rest, c)
+	case "mn":
+		return p.metaNoop(rest, c)
 	case "gat":
 		return p.getAndTouch(Gat, rest, c)
 	case "gats":
@@ -171,7 +173,7 @@ func (p *Parser) command(line []byte, c *Command) Status {
 }
 
 // adminVerbs are the commands about the server and the connection.
-var adminVerbs = []Verb{MetaNoop, Version, Stats, Quit, Verbosity, CacheMemlimit, Slabs, LRU, LRUCrawler, Watch, Shutdown}
+var adminVerbs = []Verb{Version, Stats, Quit, Verbosity, CacheMemlimit, Slabs, LRU, LRUCrawler, Watch, Shutdown}
 
 func admin(word, rest, line []byte, c *Command) Status {
 	for _, v := range adminVerbs {

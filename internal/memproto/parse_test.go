@@ -74,6 +74,12 @@ func describe(c *Command) string {
 	}
 	fmt.Fprintf(&b, " key=%q args=%q flags=%d exptime=%d value=%.20q/%d cas=%d demand=%d", c.Key, bytes.TrimSpace(c.Args),
 		c.ClientFlags, c.Exptime, c.Value, c.Length, c.CAS, c.Demand)
+	if c.HasPriority {
+		fmt.Fprintf(&b, " priority=%d", c.Priority)
+	}
+	if c.HasSent {
+		fmt.Fprintf(&b, " sent=%d", c.Sent)
+	}
 	if c.Delta != 0 || c.Initial != 0 {
 		fmt.Fprintf(&b, " delta=%d initial=%d", c.Delta, c.Initial)
 	}
@@ -171,6 +177,21 @@ func TestParse(t *testing.T) {
 		{"ms a x\r\n", []string{format}},
 		{"ms a 2 MX\r\nzz\r\nget a\r\n", []string{`refused "CLIENT_ERROR invalid mode for ms M token"`, `get "a"`}},
 		{"md a k k\r\n", []string{`refused "CLIENT_ERROR invalid or duplicate flag"`}},
+		{"mg a P7.300\r\nmg a P.128\r\nmg a P0.65535\r\n", []string{`mg key="a" args="P7.300" flags=0 exptime=0 value=""/0 cas=0 demand=7 priority=300 P`,
+			`mg key="a" args="P.128" flags=0 exptime=0 value=""/0 cas=0 demand=0 priority=128`,
+			`mg key="a" args="P0.65535" flags=0 exptime=0 value=""/0 cas=0 demand=0 priority=65535 P`}},
+		{"mg a P7.\r\nmg a P.\r\nmg a P7.x\r\nmg a P7.65536\r\nmg a Px.7\r\nmg a P-7\r\nmg a P1.2.3\r\n", []string{ // tokens of somebody else
+			`mg key="a" args="P7." flags=0 exptime=0 value=""/0 cas=0 demand=0`, `mg key="a" args="P." flags=0 exptime=0 value=""/0 cas=0 demand=0`,
+			`mg key="a" args="P7.x" flags=0 exptime=0 value=""/0 cas=0 demand=0`, `mg key="a" args="P7.65536" flags=0 exptime=0 value=""/0 cas=0 demand=0`,
+			`mg key="a" args="Px.7" flags=0 exptime=0 value=""/0 cas=0 demand=0`, `mg key="a" args="P-7" flags=0 exptime=0 value=""/0 cas=0 demand=0`,
+			`mg key="a" args="P1.2.3" flags=0 exptime=0 value=""/0 cas=0 demand=0`}},
+		{"ms a 2 P3.4 T5\r\nzz\r\nmd a P1\r\nma a P2.9\r\n", []string{`ms key="a" args="P3.4 T5" flags=0 exptime=5 value="zz"/2 cas=0 demand=3 priority=4 mode=S P T`,
+			`md key="a" args="P1" flags=0 exptime=0 value=""/0 cas=0 demand=1 P`,
+			`ma key="a" args="P2.9" flags=0 exptime=0 value=""/0 cas=0 demand=2 priority=9 delta=1 initial=0 mode=+ P`}},
+		{"mn P4\r\nmn P4.5 L100\r\nmn L\r\nmn k P P9 v  \r\n", []string{`mn key="" args="P4" flags=0 exptime=0 value=""/0 cas=0 demand=4 P`,
+			`mn key="" args="P4.5 L100" flags=0 exptime=0 value=""/0 cas=0 demand=4 priority=5 sent=100 L P`,
+			`mn key="" args="L" flags=0 exptime=0 value=""/0 cas=0 demand=0 L`,
+			`mn key="" args="k P P9 v" flags=0 exptime=0 value=""/0 cas=0 demand=9 P`}},
 		{"mn x\r\nmx\r\n", []string{`mn key="" args="x" flags=0 exptime=0 value=""/0 cas=0 demand=0`, unknown}},
 		{"stats  items \r\n", []string{`stats key="" args="items" flags=0 exptime=0 value=""/0 cas=0 demand=0`}},
 		{"foo HTTP/1.1\r\nget a\r\n", []string{`close ""`}},
@@ -243,7 +264,7 @@ func TestSplitAnywhere(t *testing.T) {
 	t.Parallel()
 	lines := rapid.SampledFrom([]string{
 		"get a\r\n", "gets a b c\r\n", "set a 0 0 5\r\nhello\r\n", "set a 0 0 5 noreply\r\nhel\r\n\r\n", "set a 0 0 1\r\nxy\r\n", "set b 0 0 x\r\n",
-		"ms a 3 T1 F2\r\n\r\n\r\r\n", "ms a 3 Z\r\nxyz\r\n", "ms big 1048577\r\n", "mg a v s O1 L P3\r\n", "md a q\r\n", "mn\r\n", "\r\n", "\n", "stats x\r\n",
+		"ms a 3 T1 F2\r\n\r\n\r\r\n", "ms a 3 Z\r\nxyz\r\n", "ms big 1048577\r\n", "mg a v s O1 L P3\r\n", "md a q\r\n", "mn\r\n", "mn P4\r\n", "mn P4.5 L7,8\r\n", "mg a P1.2\r\n", "md b P.9\r\n", "\r\n", "\n", "stats x\r\n",
 		"bogus\r\n", "cas a 1 2 3 4\r\nabc\r\n", "append b 0 0 2 noreply\r\nxy\r\n", "ma c N0 J5 D2\r\n", "incr a 1\r\n", "gat 1 a b\r\n", "flush_all 3\r\n", "mg YWJj b k\r\n", "get \x00\r\n", "delete a 0\r\n", "quit\r\n", "x HTTP/1.1\r\n", "\x80\r\n", "no end",
 	})
 	rapid.Check(t, func(t *rapid.T) {
@@ -262,7 +283,7 @@ func TestSplitAnywhere(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"get a\r\nset a 0 0 1\r\nx\r\n", "ms a 2 T1 C2 F3 b\r\nzz\r\n", "mg YWJj b k O1 L P9\r\n", "\x80", "get a\x00\r\n",
-		"set a 0 0 99999\r\n"} {
+		"set a 0 0 99999\r\n", "mn P4.300 L12,3\r\nmn P\r\n", "ms a 1 P7.65536 O1\r\nx\r\nmd a P.7\r\nma b P7.\r\n"} {
 		f.Add([]byte(s), 3)
 	}
 	f.Fuzz(func(t *testing.T, in []byte, at int) {

@@ -16,8 +16,16 @@ func TestAppendThenParse(t *testing.T) {
 		key := rapid.SliceOfN(rapid.ByteRange('!', '~'), 1, MaxKey).Draw(t, "key")
 		value := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "value")
 		exptime := rapid.Int32().Draw(t, "exptime")
-		opaque, asked := rapid.Uint64().Draw(t, "opaque"), rapid.SampledFrom([]Timings{NoTimings, AskTimings, SentAt(0, 0), SentAt(1, 5), SentAt(1e18-1, 1e18-1)}).Draw(t, "timings")
-		timings := asked != NoTimings
+		opaque := rapid.Uint64().Draw(t, "opaque")
+		asked := rapid.SampledFrom([]Asks{{}, {Timings: true}, {Timed: true}, {Timed: true, Sent: 1, Patience: 5},
+			{Timed: true, Sent: 1e18 - 1, Patience: 1e18 - 1}}).Draw(t, "timings")
+		timings := asked != Asks{}
+		if asked.HasDemand = rapid.Bool().Draw(t, "has a demand"); asked.HasDemand {
+			asked.Demand = rapid.Uint32Max(1<<31).Draw(t, "demand")
+		}
+		if asked.HasPriority = rapid.Bool().Draw(t, "has a priority"); asked.HasPriority {
+			asked.Priority = rapid.Uint16().Draw(t, "priority")
+		}
 		verb := rapid.SampledFrom([]Verb{MetaGet, MetaSet, MetaDelete}).Draw(t, "verb")
 		var text []byte
 		switch verb {
@@ -32,7 +40,8 @@ func TestAppendThenParse(t *testing.T) {
 		var c Command
 		n, s := p.Parse(text, &c)
 		if s != Ready || n != len(text) || c.Verb != verb || !bytes.Equal(c.Key, key) || c.WantTimings != timings ||
-			c.HasSent != asked.timed || c.Sent != asked.sent || c.Patience != asked.patience {
+			c.HasSent != asked.Timed || c.Sent != asked.Sent || c.Patience != asked.Patience ||
+			c.HasDemand != asked.HasDemand || c.Demand != asked.Demand || c.HasPriority != asked.HasPriority || c.Priority != asked.Priority {
 			t.Fatalf("%q: status %v, %d bytes, %+v", text, s, n, c)
 		}
 		if verb == MetaSet && (!bytes.Equal(c.Value, value) || c.Exptime != exptime || c.HasTTL != (exptime != 0)) {
@@ -40,7 +49,7 @@ func TestAppendThenParse(t *testing.T) {
 		}
 		// And the server's reply is what the client's parser reads back, however it is cut.
 		var w Writer
-		x := Extras{Queued: time.Duration(rapid.Uint32().Draw(t, "queued")) * time.Microsecond, Service: 5 * time.Microsecond, Credits: -1}
+		x := Extras{Queued: time.Duration(rapid.Uint32().Draw(t, "queued")) * time.Microsecond, Service: 5 * time.Microsecond, Credits: rapid.Int32Min(-1).Draw(t, "credits")}
 		if x.Leaves = rapid.Int64Range(0, 1e18-1).Draw(t, "leaves"); x.Leaves > 0 {
 			x.Queued, x.Service = x.Queued/1000, x.Service+7 // to the nanosecond, on the model ground
 		}
@@ -53,7 +62,10 @@ func TestAppendThenParse(t *testing.T) {
 		}
 		w.End(&c, x)
 		r := readCut(t, flat(&w), rapid.IntRange(0, w.Size()).Draw(t, "cut"))
-		queued, service, leaves := time.Duration(-1), time.Duration(-1), int64(0)
+		queued, service, leaves, credits := time.Duration(-1), time.Duration(-1), int64(0), int32(-1)
+		if asked.HasDemand { // nobody is told of credits who has not asked
+			credits = x.Credits
+		}
 		if timings {
 			queued, service = x.Queued, x.Service
 		}
@@ -61,7 +73,7 @@ func TestAppendThenParse(t *testing.T) {
 			leaves = x.Leaves
 		}
 		if r.Kind != want.Kind || r.Opaque != opaque || !r.HasOpaque || r.Size != want.Size || r.Queued != queued || r.Service != service || r.Leaves != leaves ||
-			r.Credits != -1 || verb == MetaGet && !bytes.Equal(r.Value, value) {
+			r.Credits != credits || verb == MetaGet && !bytes.Equal(r.Value, value) {
 			t.Fatalf("%q: %+v", flat(&w), r)
 		}
 	})
@@ -182,10 +194,10 @@ func TestClientAllocatesNothing(t *testing.T) {
 	key, value := []byte("key"), []byte("value")
 	var p ReplyParser
 	if n := testing.AllocsPerRun(100, func() {
-		buf = AppendMetaGet(buf[:0], key, 1<<60, AskTimings)
-		buf = AppendMetaSet(buf, key, value, 60, 2, AskTimings)
-		buf = AppendMetaDelete(buf, key, 3, NoTimings)
-		buf = AppendMetaNoop(buf)
+		buf = AppendMetaGet(buf[:0], key, 1<<60, Asks{Timings: true, HasDemand: true, Demand: 3, HasPriority: true, Priority: 300})
+		buf = AppendMetaSet(buf, key, value, 60, 2, Asks{Timed: true, Sent: 1e15})
+		buf = AppendMetaDelete(buf, key, 3, Asks{})
+		buf = AppendMetaNoop(buf, Asks{HasDemand: true, Demand: 5})
 		p = ReplyParser{}
 		for in := replies; len(in) > 0; {
 			_, n, _, err := p.Next(in)

@@ -127,7 +127,8 @@ func (w *Writer) Append(o *Writer) {
 		w.Refs = append(w.Refs, ref)
 	}
 	clear(o.Refs)
-	o.Buf, o.Refs, w.first = o.Buf[:0], o.Refs[:0], len(w.Refs)
+	o.Buf, o.Refs = o.Buf[:0], o.Refs[:0]
+	w.first, o.first = len(w.Refs), 0
 }
 
 // Line adds a line to w.
@@ -241,6 +242,8 @@ func (w *Writer) End(c *Command, x Extras) {
 		if !w.hit && !c.Quiet {
 			w.metaLine("EN", c, x)
 		}
+	case c.Verb == MetaNoop:
+		w.noop(c, x)
 	case c.Verb.Meta():
 		w.metaResult(c, x)
 	case !c.NoReply:

@@ -195,6 +195,19 @@ func (w *Writer) common(word []byte, c *Command, x Extras) {
 	}
 }
 
+// noop renders "MN", with credits where the command is a question for them. Timings are for a question that says when it was sent, to be
+// answered with an instant: how long it was held stands for the queueing delay.
+func (w *Writer) noop(c *Command, x Extras) {
+	w.Buf = append(w.Buf, "MN"...)
+	if c.HasDemand {
+		w.credits(x)
+	}
+	if c.HasSent {
+		w.timings(x)
+	}
+	w.Buf = append(w.Buf, "\r\n"...)
+}
+
 func (w *Writer) flag(name byte, v uint64) {
 	w.Buf = append(w.Buf, ' ', name)
 	w.Buf = strconv.AppendUint(w.Buf, v, 10)

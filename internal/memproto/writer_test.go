@@ -148,3 +148,60 @@ func TestWriterAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestNoopAnswersQuestions: mn says of credits what it was asked for, and an instant only to who said one.
+func TestNoopAnswersQuestions(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		in   string
+		x    Extras
+		want string
+	}{
+		{"mn\r\n", Extras{Credits: 3}, "MN\r\n"},
+		{"mn P4\r\n", Extras{Credits: 3}, "MN P3\r\n"},
+		{"mn P4\r\n", Extras{Credits: 0}, "MN P0\r\n"},
+		{"mn P4\r\n", Extras{Credits: -1}, "MN\r\n"}, // by a server that hands out none
+		{"mn P4.7 L\r\n", Extras{Credits: 3}, "MN P3\r\n"},
+		{"mn P4 L5\r\n", Extras{Credits: 3, Leaves: 99}, "MN P3 L0.000,0.000,99\r\n"},
+	} {
+		c := parse(t, tc.in)
+		var w Writer
+		w.End(&c, tc.x)
+		if got := flat(&w); got != tc.want {
+			t.Errorf("%q: got %q, want %q", tc.in, got, tc.want)
+		}
+		var p ReplyParser
+		r, _, ok, err := p.Next([]byte(tc.want))
+		if err != nil || !ok || r.Kind != ReplyNoop || r.Leaves != tc.x.Leaves {
+			t.Errorf("%q: %+v, %v, %v", tc.want, r, ok, err)
+		}
+	}
+}
+
+// TestWriterIsUsedAgainAfterAppend: a reply whose value lies elsewhere is moved, and the Writer that it was rendered with renders the next one.
+func TestWriterIsUsedAgainAfterAppend(t *testing.T) {
+	t.Parallel()
+	var all, one Writer
+	want := ""
+	for i := range 3 {
+		for _, text := range []string{"mg k v s O1\r\n", "get k\r\n"} {
+			c := parse(t, text)
+			value := bytes.Repeat([]byte{'a' + byte(i)}, CopyBytes)
+			one.Hit(&c, Item{Key: c.Key, Size: 2 * len(value)})
+			one.Piece(&c, value, true)
+			one.Piece(&c, value, true)
+			one.EndHit(&c)
+			one.End(&c, Extras{Credits: -1})
+			all.Append(&one)
+			both := string(value) + string(value)
+			if c.Verb == MetaGet {
+				want += "VA 8192 s8192 O1\r\n" + both + "\r\n"
+			} else {
+				want += "VALUE k 0 8192\r\n" + both + "\r\nEND\r\n"
+			}
+		}
+	}
+	if got := flat(&all); got != want {
+		t.Errorf("%d bytes, want %d; the first is %.20q", len(got), len(want), got)
+	}
+}

@@ -62,6 +62,21 @@ func Resolve(ctx context.Context, addr string) (string, error) {
 	return scheme + strings.Join(servers, ","), nil
 }
 
+// servers returns the single addresses of the servers that connections go to: in their order where that matters.
+func (c *Config) servers(ctx context.Context) (list []string, err error) {
+	if !c.controlled() {
+		return addresses(ctx, c.Addr)
+	}
+	for _, one := range split(c.Addr) {
+		found, err := addresses(ctx, one)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, found[0]) // another name of the same server would make two of it
+	}
+	return list, nil
+}
+
 // addresses returns the single addresses of addr, with names replaced.
 func addresses(ctx context.Context, addr string) ([]string, error) {
 	var all []string

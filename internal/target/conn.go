@@ -47,6 +47,18 @@ type conn struct {
 	replyBytes int64  // read so far of the reply that is being read
 	hits       uint8  // items of that reply
 
+	questions int  // open ones
+	unasked   bool // one is to be asked once the connection stands
+
+	// Of a connection that keeps clients and server in step.
+	pacer    bool
+	awaits   bool          // a promise has not been answered
+	free     bool          // the server is not waited for
+	promised clock.Instant // what it was told last
+	told     clock.Instant // what it has said last of how far it is
+	reached  clock.Instant // and up to where everything has been read that it said before
+	asked    time.Time     // when it was told
+
 	added bool // beyond those of clients
 	fresh bool // has never been established
 	roomy bool // among MemcachedTarget.roomy
@@ -97,8 +109,12 @@ func (c *conn) awaitsItems() bool {
 	return c.pending.len() > 0 && workloads.Kind(c.pending.head().Kind) == workloads.MultiGet
 }
 
-// stamp marks the requests issued since the last time as sent.
-func (c *conn) stamp(now clock.Instant) {
+// stamp marks the requests issued on a connection since the last time as sent.
+func (m *MemcachedTarget) stamp(c *conn, now clock.Instant) {
+	if m.clients != nil {
+		m.clients.stamp(c, now)
+		return
+	}
 	for i := c.pending.tail; i != c.pending.first && c.pending.at(i-1).Sent == 0; i-- {
 		c.pending.at(i - 1).Sent = now
 	}
@@ -146,11 +162,19 @@ func (m *MemcachedTarget) lose(c *conn) {
 
 // retry closes a connection and decides when it is tried again. What waited for it has failed.
 func (m *MemcachedTarget) retry(c *conn, now clock.Instant) {
-	m.abandon(c, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
+	if m.clients == nil {
+		m.abandon(c, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
+	}
+	stood := c.state == up
 	_ = m.disconnect(c) // nothing can be done about an error here; the descriptor is gone in any case
 	c.backoff = min(max(2*c.backoff, minBackoff), maxBackoff)
 	c.retryAt = now.Add(c.backoff)
 	m.checkBy(c.retryAt)
+	if c.pacer {
+		c.awaits, c.promised = false, 0
+	} else if m.clients != nil && stood {
+		m.clients.lose(now, c)
+	}
 }
 
 // abandon settles what is pending on a connection with one outcome.
@@ -246,8 +270,11 @@ func (m *MemcachedTarget) connected(c *conn) {
 		m.counters.Reconnects++
 	}
 	m.offer(c)
+	if m.clients != nil {
+		m.clients.meet(now, c)
+	}
 	if len(c.out) > 0 { // requests have waited for it
-		c.stamp(now)
+		m.stamp(c, now)
 		if err := m.write(c); err != nil {
 			m.lose(c)
 		}
@@ -272,7 +299,12 @@ func (m *MemcachedTarget) check(now clock.Instant) {
 		if c.state != up {
 			m.checkBy(c.retryAt)
 		}
-		m.expire(c, now)
+		if m.clients == nil {
+			m.expire(c, now)
+		}
+	}
+	if m.clients != nil {
+		m.clients.expire(now)
 	}
 }
 
@@ -307,59 +339,4 @@ func (m *MemcachedTarget) expire(c *conn, now clock.Instant) {
 		}
 		m.judge(rec, load.Reply{At: gaveUp, Outcome: load.Abandoned, Queued: -1, Service: -1})
 	}
-}
-
-// ring is a queue of records that grows as needed. Positions count up for ever; the record of position i is at i modulo the size.
-type ring struct {
-	records     []reqlog.Record // a power of two of them
-	first, tail uint64          // the oldest, and one past the newest
-	waiting     uint64          // the oldest that has not timed out, as far as is known
-	done        []bool          // by place: answered out of order; nil until there is such a reply
-}
-
-const firstRing = 64
-
-func (r *ring) len() int                   { return int(r.tail - r.first) }
-func (r *ring) at(i uint64) *reqlog.Record { return &r.records[i&uint64(len(r.records)-1)] }
-func (r *ring) head() *reqlog.Record       { return r.at(r.first) }
-
-// pop forgets the oldest.
-func (r *ring) pop() {
-	if r.done != nil {
-		r.done[r.first&uint64(len(r.done)-1)] = false
-	}
-	r.first++
-}
-
-// answered reports whether the request at position i has had its reply, out of order.
-func (r *ring) answered(i uint64) bool { return r.done != nil && r.done[i&uint64(len(r.done)-1)] }
-
-// answer notes the reply to the request at position i and lets go of those at the front that have had theirs.
-func (r *ring) answer(i uint64) {
-	if r.done == nil {
-		r.done = make([]bool, len(r.records))
-	}
-	r.done[i&uint64(len(r.done)-1)] = true
-	for r.first != r.tail && r.answered(r.first) {
-		r.pop()
-	}
-}
-
-func (r *ring) push(rec *reqlog.Record) {
-	if r.len() == len(r.records) {
-		grown := make([]reqlog.Record, max(2*len(r.records), firstRing))
-		for i := r.first; i != r.tail; i++ {
-			grown[i&uint64(len(grown)-1)] = *r.at(i)
-		}
-		if r.done != nil {
-			done := make([]bool, len(grown))
-			for i := r.first; i != r.tail; i++ {
-				done[i&uint64(len(done)-1)] = r.answered(i)
-			}
-			r.done = done
-		}
-		r.records = grown
-	}
-	*r.at(r.tail) = *rec
-	r.tail++
 }

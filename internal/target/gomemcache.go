@@ -73,6 +73,9 @@ func Gomemcache(ctx context.Context, c Config) (*GomemcacheTarget, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	if c.controlled() || c.Priorities != nil {
+		return nil, errors.New("gomemcache carries no credits and no priorities, and does not send again: use the client of this project")
+	}
 	if c.Model != nil {
 		return nil, errors.New("gomemcache has no modelled time: use the client of this project on the model ground")
 	}

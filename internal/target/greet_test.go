@@ -54,6 +54,7 @@ func limited(t *testing.T, most int, turnAway func(net.Conn)) (addr string) {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
+	var mu sync.Mutex
 	var conns []net.Conn
 	wg.Go(func() {
 		for n := 0; ; n++ {
@@ -61,7 +62,9 @@ func limited(t *testing.T, most int, turnAway func(net.Conn)) (addr string) {
 			if err != nil {
 				return
 			}
+			mu.Lock()
 			conns = append(conns, c)
+			mu.Unlock()
 			if n >= most {
 				turnAway(c)
 				continue
@@ -78,9 +81,11 @@ func limited(t *testing.T, most int, turnAway func(net.Conn)) (addr string) {
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
+		mu.Lock()
 		for _, c := range conns {
 			_ = c.Close()
 		}
+		mu.Unlock()
 		wg.Wait()
 	})
 	return "memcached://" + l.Addr().String()

@@ -23,19 +23,14 @@ import (
 type Model struct {
 	Network time.Duration // one-way delay between client and server
 
-	// Prompt says that the next requests depend on the replies to the last ones: a closed loop, or credits. The server must then reply
-	// when the clock says so. Otherwise it may stay behind the clock, which makes it wait for requests that are late.
+	// Prompt says that the next requests depend on the replies to the last ones, as in a closed loop. The server must then reply
+	// when the clock says so. With credits or retries, which set it, clients and servers wait for each other instead. Otherwise it may stay behind the clock, which makes it wait for requests that are late.
 	Prompt bool
 }
 
 // patience is how far behind the clock the server may stay where nothing depends on replies, on the wall clock. Busy computers stop a
 // sender for tens of milliseconds now and then.
 const patience = 100 * time.Millisecond
-
-// timed says when a request is sent: when it was due to leave. How late it really leaves is part of its time on the network.
-func (m *MemcachedTarget) timed(rec *reqlog.Record) memproto.Timings {
-	return memproto.SentAt(int64(rec.Intended), int64(m.patience()))
-}
 
 // patience returns how long after its instant a reply may be read, in modelled time.
 func (m *MemcachedTarget) patience() time.Duration {
@@ -60,6 +55,10 @@ type modelState struct {
 type heldReply struct {
 	rec   reqlog.Record
 	reply load.Reply
+
+	// Where clients do not just send, instead of rec.
+	conn, token uint32
+	credits     int32
 }
 
 // disturbedShare is the share of requests that may be disturbed before the scale counts as too small. Percentiles up to the 99.9th
@@ -74,17 +73,19 @@ func (c *Config) checkModel(ctx context.Context) error {
 	if c.Model.Network < 0 {
 		return errors.New("target: a network delay must not be negative")
 	}
-	stats, err := Stats(ctx, c.Addr, "spillway")
-	if err != nil {
-		return err
-	}
-	if got, want := stats["model_scale"], strconv.Itoa(clock.Scale(c.Clock)); got != want {
-		if got == "" {
-			got = "no modelled machine"
-		} else {
-			got = "a modelled machine with --time-scale " + got
+	for _, addr := range split(c.Addr) {
+		stats, err := Stats(ctx, addr, "spillway")
+		if err != nil {
+			return err
 		}
-		return fmt.Errorf("%s runs on %s; start it with --machine and --time-scale %s", c.Addr, got, want)
+		if got, want := stats["model_scale"], strconv.Itoa(clock.Scale(c.Clock)); got != want {
+			if got == "" {
+				got = "no modelled machine"
+			} else {
+				got = "a modelled machine with --time-scale " + got
+			}
+			return fmt.Errorf("%s runs on %s; start it with --machine and --time-scale %s", addr, got, want)
+		}
 	}
 	return nil
 }
@@ -120,7 +121,8 @@ func (m *MemcachedTarget) modelReply(c *conn, r *memproto.Reply, now clock.Insta
 	c.backoff = 0
 	if r.Leaves > 0 {
 		answer.At = clock.Instant(r.Leaves).Add(m.cfg.Model.Network)
-		m.judgeLateness(&rec, r, answer.At, now)
+		gaveUp := rec.Fate == reqlog.TimedOut && answer.At <= rec.Intended.Add(m.cfg.Timeout)
+		m.judgeLateness(rec.Intended, rec.Sent, gaveUp || m.cfg.Model.Prompt, r, now)
 	} else if answer.Outcome != load.Broken {
 		m.model.untimed++ // it was asked in a form that has no room for an instant, so what was observed is all there is
 		m.counters.Disturbed++
@@ -140,21 +142,23 @@ func (m *MemcachedTarget) modelReply(c *conn, r *memproto.Reply, now clock.Insta
 	return true
 }
 
-// judgeLateness notes whether the messages of a request came when they were due. due is the computed instant of its reply.
-func (m *MemcachedTarget) judgeLateness(rec *reqlog.Record, r *memproto.Reply, due, now clock.Instant) {
+// judgeLateness notes whether the messages of a request came when they were due. It left at one instant as computed, and at another as
+// observed. acted says that its client may have done something at a later instant than that of the reply, as if there were none.
+func (m *MemcachedTarget) judgeLateness(left, observed clock.Instant, acted bool, r *memproto.Reply, now clock.Instant) {
 	m.model.replies++
 	worst := time.Duration(0)
 	// The server's times are exact, so they tell at which instant it let the request in.
 	arrived := clock.Instant(r.Leaves).Add(-r.Queued - r.Service)
-	if should := rec.Intended.Add(m.cfg.Model.Network); r.Queued >= 0 && arrived > should {
-		worst = max(arrived, rec.Sent.Add(-m.patience())).Sub(should)
+	if should := left.Add(m.cfg.Model.Network); r.Queued >= 0 && arrived > should {
+		worst = max(arrived, observed.Add(-m.patience())).Sub(should)
 	}
+	due := clock.Instant(r.Leaves).Add(m.cfg.Model.Network)
 	if late := now.Sub(due) - m.patience(); late > 0 {
 		m.counters.LateReplies++
 		m.counters.LateMax = max(m.counters.LateMax, late)
-		// A late reply matters if the client has acted without it: given up, or sent what depends on it.
-		gaveUp := rec.Fate == reqlog.TimedOut && due <= rec.Intended.Add(m.cfg.Timeout)
-		if gaveUp || m.cfg.Model.Prompt {
+		// A late reply matters if the client has acted without it: given up, or sent what depends on it. What it does afterwards is late
+		// for the server, if it matters.
+		if acted {
 			worst = max(worst, late)
 		}
 	}
@@ -198,7 +202,14 @@ func roundScale(scale float64) int {
 
 // modelTurn settles held replies and then looks at timeouts. now was read before the sockets were: what had come by then has been seen,
 // so a stall of this process makes nobody give up.
-func (m *MemcachedTarget) modelTurn(now clock.Instant) {
+func (m *MemcachedTarget) modelTurn(now, until clock.Instant) {
+	if m.clients != nil {
+		// No further than until, when something may be due that comes first.
+		m.clients.listen()
+		m.clients.impatient()
+		m.clients.move(min(now, until))
+		return
+	}
 	for m.model.next() <= now {
 		h := m.model.held.Pop()
 		m.delivered = true
@@ -211,6 +222,9 @@ func (m *MemcachedTarget) modelTurn(now clock.Instant) {
 
 // modelClose settles what is held as the client that stops waiting sees it.
 func (m *MemcachedTarget) modelClose(now clock.Instant) {
+	if m.clients != nil {
+		return // they settle all that they wait for
+	}
 	for m.model.held.Len() > 0 {
 		h := m.model.held.Pop()
 		if h.reply.At > now {

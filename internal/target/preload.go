@@ -147,7 +147,7 @@ func (p *preload) rounds(ctx context.Context, exchange func([]item) (shed []item
 func (p *preload) store(ctx context.Context) error {
 	return p.rounds(ctx, func(items []item) (shed []item, reason string, err error) {
 		for n, i := range items {
-			p.request = memproto.AppendMetaSet(p.request[:0], p.key(i), p.value(i), int64(i.expire), uint64(n), memproto.NoTimings)
+			p.request = memproto.AppendMetaSet(p.request[:0], p.key(i), p.value(i), int64(i.expire), uint64(n), memproto.Asks{})
 			if _, err := p.out.Write(p.request); err != nil {
 				return nil, "", err
 			}
@@ -199,7 +199,7 @@ func (p *preload) refused(i item, line []byte) error {
 func (p *preload) verify(ctx context.Context) error {
 	return p.rounds(ctx, func(items []item) (shed []item, reason string, err error) {
 		for n, i := range items {
-			p.request = memproto.AppendMetaGet(p.request[:0], p.key(i), uint64(n), memproto.NoTimings)
+			p.request = memproto.AppendMetaGet(p.request[:0], p.key(i), uint64(n), memproto.Asks{})
 			if _, err := p.out.Write(p.request); err != nil {
 				return nil, "", err
 			}

@@ -20,34 +20,6 @@ import (
 	"spillway/workloads"
 )
 
-// Config says where requests go and how.
-type Config struct {
-	Addr        string               // memcached://host:port or memcached:///path.sock; several are used in turn, see Resolve
-	Conns       int                  // connections; client i uses connection i mod Conns
-	Shard       int                  // of Shards senders, which one this is: it has the connections whose number is Shard modulo Shards
-	Shards      int                  // 0 means 1
-	MaxConns    int                  // up to how many connections there may be, of all senders, once those asked for have their Window; 0 means Conns
-	Window      int                  // bound on requests under way on one connection, beyond which they are unsent; 0 means DefaultWindow
-	Clock       clock.Clock          // of the run
-	Timeout     time.Duration        // from the intended instant, after which the client stops waiting
-	SLOs        []time.Duration      // latency limit by class, 0 for none
-	Settle      func(*reqlog.Record) // is handed each record once; the record is valid during the call
-	Spin        time.Duration        // how long before an instant Wait polls instead of sleeping; load.SpinAlways for all the time
-	DialTimeout time.Duration        // for establishing one connection; 0 means DefaultDialTimeout
-	Timings     bool                 // ask for the server's queueing delay and service time, which memcached does not tell
-	Model       *Model               // the server runs on a modelled machine; nil for a real one. Clock is then a stretched one
-}
-
-// Values for what a Config leaves open.
-const (
-	// DefaultWindow lets a queue form at the server, as open loop demands, rather than at the client. Memory for it is taken
-	// when it is needed.
-	DefaultWindow = 1 << 16
-	// Most bounds connections, and requests under way on one of them: what one server's port and one process's descriptors may allow.
-	Most               = 1 << 16
-	DefaultDialTimeout = 5 * time.Second
-)
-
 const (
 	// maxUnwritten bounds the bytes that one connection holds back because the kernel takes no more.
 	maxUnwritten = 4 << 20
@@ -56,24 +28,6 @@ const (
 	// maxReads bounds how often one connection is read before the others have their turn: enough for a reply of a megabyte.
 	maxReads = 20
 )
-
-func (c *Config) check() error {
-	switch {
-	case c.Clock == nil || c.Settle == nil:
-		return errors.New("target: a clock and a function to settle records are needed")
-	case c.Conns < 1:
-		return fmt.Errorf("%d connections: at least one is needed", c.Conns)
-	case c.Window < 0 || c.Window > Most:
-		return fmt.Errorf("window of %d requests a connection: must be between 0, for the default, and %d", c.Window, Most)
-	case c.Conns > Most || c.MaxConns > Most || c.MaxConns != 0 && c.MaxConns < c.Conns:
-		return fmt.Errorf("%d connections, at most %d: must not fall and not be above %d", c.Conns, c.MaxConns, Most)
-	case c.Shard < 0 || c.Shard >= c.Shards || c.Conns < c.Shards:
-		return fmt.Errorf("sender %d of %d with %d connections: each sender needs one", c.Shard, c.Shards, c.Conns)
-	case c.Timeout <= 0:
-		return fmt.Errorf("timeout %v: must be longer than 0", c.Timeout)
-	}
-	return nil
-}
 
 // MemcachedTarget sends requests over the memcached meta protocol, pipelined, and matches the replies by their order. It is used by
 // one thread.
@@ -91,6 +45,7 @@ type MemcachedTarget struct {
 	delivered bool          // since Wait began
 	counters  load.Counters
 	model     modelState
+	clients   *clients // nil where clients just send
 }
 
 var _ load.Target = (*MemcachedTarget)(nil)
@@ -108,12 +63,21 @@ func Memcached(ctx context.Context, cfg Config) (*MemcachedTarget, error) {
 	if cfg.DialTimeout == 0 {
 		cfg.DialTimeout = DefaultDialTimeout
 	}
+	if cfg.controlled() && cfg.Model != nil {
+		model := *cfg.Model
+		model.Prompt = true // what a client does depends on what it hears
+		cfg.Model = &model
+	}
 	if _, err := Probe(ctx, cfg.Addr); err != nil {
 		return nil, err
 	}
-	addrs, err := addresses(ctx, cfg.Addr)
+	addrs, err := cfg.servers(ctx)
 	if err != nil {
 		return nil, err
+	}
+	each := 1 // connections of a client
+	if cfg.Retry != nil {
+		each = len(addrs)
 	}
 	if err := cfg.checkModel(ctx); err != nil {
 		return nil, err
@@ -127,17 +91,39 @@ func Memcached(ctx context.Context, cfg Config) (*MemcachedTarget, error) {
 		in: make([]byte, readBytes), nextCheck: clock.Never,
 	}
 	for i := cfg.Shard; i < cfg.Conns; i += cfg.Shards {
-		c, err := m.dial(ctx, addrs[i%len(addrs)])
-		if err != nil {
-			_ = m.Close()
-			return nil, fmt.Errorf("connection %d of %d: %w", i+1, cfg.Conns, explainLimit(err))
+		for k := range each {
+			to := i
+			if each > 1 {
+				to = k
+			}
+			c, err := m.dial(ctx, addrs[to%len(addrs)])
+			if err != nil {
+				_ = m.Close()
+				return nil, fmt.Errorf("connection %d of %d: %w", i+1, cfg.Conns, explainLimit(err))
+			}
+			m.conns = append(m.conns, c)
 		}
-		m.conns = append(m.conns, c)
 	}
 	m.own = len(m.conns)
 	if err := m.greet(ctx); err != nil {
 		_ = m.Close()
 		return nil, err
+	}
+	if !cfg.controlled() {
+		return m, nil
+	}
+	m.clients = newClients(m, each, len(addrs))
+	if cfg.Model != nil && clock.Wall(cfg.Clock, cfg.Model.Network) >= leastStep {
+		for _, addr := range addrs {
+			if err := m.clients.pace(ctx, addr); err != nil {
+				_ = m.Close()
+				return nil, fmt.Errorf("connection to keep in step: %w", explainLimit(err))
+			}
+		}
+		if err := m.clients.keepStep(ctx); err != nil {
+			_ = m.Close()
+			return nil, err
+		}
 	}
 	return m, nil
 }
@@ -151,8 +137,12 @@ func (m *MemcachedTarget) Counters() load.Counters {
 	return c
 }
 
-// Issue appends one request to the buffer of its connection.
+// Issue appends one request to the buffer of its connection, or has it wait at its client.
 func (m *MemcachedTarget) Issue(now clock.Instant, rec *reqlog.Record, op *workloads.Op, client uint32) {
+	if m.clients != nil {
+		m.clients.issue(now, rec, op, client)
+		return
+	}
 	c := m.conns[int(client)/m.cfg.Shards%m.own]
 	rec.Attempts = 1
 	if c.state != up {
@@ -171,49 +161,31 @@ func (m *MemcachedTarget) Issue(now clock.Instant, rec *reqlog.Record, op *workl
 		return
 	}
 	before := len(c.out)
-	m.encode(c, rec, op)
+	m.encode(c, rec, op, m.asks(rec, rec.Intended))
 	rec.BytesOut = uint32(min(len(c.out)-before, math.MaxUint32))
 	c.pending.push(rec)
 	m.checkBy(rec.Intended.Add(m.cfg.Timeout))
+	m.touch(c)
+}
+
+// touch has what was written to a connection handed over with the next flush.
+func (m *MemcachedTarget) touch(c *conn) {
 	if !c.dirty {
 		c.dirty = true
 		m.dirty = append(m.dirty, c)
 	}
 }
 
-// encode appends a request to the buffer of a connection.
-func (m *MemcachedTarget) encode(c *conn, rec *reqlog.Record, op *workloads.Op) {
-	opaque, timings := rec.Seq, memproto.NoTimings
-	switch {
-	case m.cfg.Model != nil:
-		// Replies may come out of order; the opaque finds the place of the request.
-		opaque, timings = c.pending.tail, m.timed(rec)
-	case m.cfg.Timings:
-		timings = memproto.AskTimings
-	}
-	switch op.Kind {
-	case workloads.Get:
-		c.out = memproto.AppendMetaGet(c.out, op.Key, opaque, timings)
-	case workloads.Set:
-		c.out = memproto.AppendMetaSet(c.out, op.Key, op.Value, int64(op.Expire), opaque, timings)
-	case workloads.Delete:
-		c.out = memproto.AppendMetaDelete(c.out, op.Key, opaque, timings)
-	case workloads.MultiGet:
-		c.out = memproto.AppendGet(c.out, op.Key, op.More)
-	default:
-		panic("target: operation of an unknown kind")
-	}
-}
-
 // Flush hands everything issued to the kernel with one write a connection and stamps it sent.
 func (m *MemcachedTarget) Flush(clock.Instant) {
-	for _, c := range m.dirty {
+	for i := 0; i < len(m.dirty); i++ { // a connection that turns out to be lost may have others written to
+		c := m.dirty[i]
 		c.dirty = false
 		if c.state != up {
 			continue // lost since; its requests have been settled
 		}
 		// The clock is read again: encoding a long batch took a while, and others were written before this one.
-		c.stamp(m.cfg.Clock.Now())
+		m.stamp(c, m.cfg.Clock.Now())
 		if c.blocked {
 			continue // the kernel will say when it takes more
 		}
@@ -258,6 +230,9 @@ func (m *MemcachedTarget) Wait(until clock.Instant) {
 		if m.cfg.Model == nil && now >= m.nextCheck {
 			m.check(now)
 		}
+		if m.clients != nil {
+			m.clients.turn(now)
+		}
 		n, _, err := m.poller.Wait(m.events, m.pause(now, until))
 		if err != nil {
 			// Only a programming error gets here: the poller retries what can be retried.
@@ -267,7 +242,10 @@ func (m *MemcachedTarget) Wait(until clock.Instant) {
 			m.handle(&m.events[i])
 		}
 		if m.cfg.Model != nil {
-			m.modelTurn(now)
+			m.modelTurn(now, until)
+		}
+		if m.clients != nil {
+			m.Flush(now) // what replies have let go
 		}
 		if m.delivered || now >= until {
 			return
@@ -280,7 +258,13 @@ func (m *MemcachedTarget) pause(now, until clock.Instant) time.Duration {
 	if m.cfg.Spin == load.SpinAlways || m.delivered {
 		return 0
 	}
-	return max(clock.Wall(m.cfg.Clock, min(until, m.nextCheck, m.model.next()).Sub(now))-m.cfg.Spin, 0)
+	until = min(until, m.nextCheck, m.model.next())
+	if m.clients != nil {
+		if until = min(until, m.clients.next()); until > m.clients.horizon() {
+			return stepPause // what a server says next wakes us
+		}
+	}
+	return max(clock.Wall(m.cfg.Clock, until.Sub(now))-m.cfg.Spin, 0)
 }
 
 func (m *MemcachedTarget) handle(e *poll.Event) {
@@ -363,10 +347,13 @@ func (m *MemcachedTarget) consume(c *conn, data []byte) bool {
 
 // reply settles the oldest request of a connection. It returns false if the reply is not an answer to it.
 func (m *MemcachedTarget) reply(c *conn, r *memproto.Reply, now clock.Instant) bool {
-	if c.pending.len() == 0 {
+	if c.pending.len() == 0 && !c.pacer {
 		return false
 	}
-	if m.cfg.Model != nil {
+	switch {
+	case m.clients != nil:
+		return m.clients.reply(c, r, now)
+	case m.cfg.Model != nil:
 		return m.modelReply(c, r, now)
 	}
 	rec := c.pending.head()
@@ -426,9 +413,14 @@ func (m *MemcachedTarget) judge(rec *reqlog.Record, r load.Reply) {
 func (m *MemcachedTarget) Close() error {
 	now := m.cfg.Clock.Now()
 	m.modelClose(now)
+	if m.clients != nil {
+		m.clients.abandonAll(now)
+	}
 	var errs []error
 	for _, c := range m.conns {
-		m.abandon(c, load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1})
+		if m.clients == nil {
+			m.abandon(c, load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1})
+		}
 		errs = append(errs, m.disconnect(c))
 	}
 	return errors.Join(append(errs, m.poller.Close())...)

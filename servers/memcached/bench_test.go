@@ -29,7 +29,8 @@ import (
 )
 
 // serverEnv makes the test binary a server of one loop, under the controller that it names, on the socket that socketEnv names: what is
-// measured is then a process of its own, as memcached is.
+// measured is then a process of its own, as memcached is. NAME+section and NAME+locks have large reads go through a memory section, and
+// commands queue for the lock of their item.
 //
 // With SPILLWAY_BENCH_PROFILE=DIR in the environment, our servers write profiles of the processor there.
 const (
@@ -50,20 +51,29 @@ func TestMain(m *testing.M) {
 }
 
 func benchServer(controller, listen string) error {
-	stack, err := catalog.New(controller, nil, catalog.Env{Cores: 1})
+	controller, inside, _ := strings.Cut(controller, "+")
+	var settings map[string]any
+	if inside == "section" {
+		settings = map[string]any{"section": "try"}
+	}
+	stack, err := catalog.New(controller, settings, catalog.Env{Cores: 1})
 	if err != nil {
 		return err
 	}
 	store := memcached.DefaultConfig()
 	store.Memory = 256 << 20
-	store.MaxItem = 4 << 20
+	store.MaxItem, store.LockQueues = 4<<20, inside == "locks"
 	backend, err := memcached.New(store)
 	if err != nil {
 		return err
 	}
 	config := servers.Default()
 	config.Listen, config.Loops, config.MaxItem, config.MaxConns = []string{listen}, 1, store.MaxItem, 20_000
-	s, err := servers.New(backend, stack, config)
+	var served servers.Backend = backend
+	if inside != "" {
+		served, config.Slots = memcached.Sectioned{Backend: backend}, 1
+	}
+	s, err := servers.New(served, stack, config)
 	if err != nil {
 		return err
 	}
@@ -338,6 +348,18 @@ func BenchmarkControl(b *testing.B) {
 		b.Run(fmt.Sprintf("%s/depth=%d", t.name, t.depth), func(b *testing.B) {
 			duel(b, benchOurs(b, "codel", t.conns), benchOurs(b, "none", t.conns), t)
 		})
+	}
+}
+
+// BenchmarkSections compares our server with a memory section, or with queues for the locks of items (1st), with the same without (2nd): what
+// it costs those who need neither, and large reads that find the section free.
+func BenchmarkSections(b *testing.B) {
+	for _, inside := range []string{"section", "locks"} {
+		for _, t := range tasks() {
+			b.Run(fmt.Sprintf("%s/%s/depth=%d", inside, t.name, t.depth), func(b *testing.B) {
+				duel(b, benchOurs(b, "none+"+inside, t.conns), benchOurs(b, "none", t.conns), t)
+			})
+		}
 	}
 }
 

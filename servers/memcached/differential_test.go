@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"spillway/control"
+	"spillway/control/catalog"
 	"spillway/servers"
 	"spillway/servers/memcached"
 )
@@ -72,9 +73,35 @@ func startOurs(t testing.TB, c memcached.Config, addr string) string {
 // serveOurs serves a backend, which it owns, until the test ends.
 func serveOurs(t testing.TB, backend *memcached.Backend, c memcached.Config, addr string) string {
 	t.Helper()
+	return serveUnder(t, backend, control.Stack{Controller: control.None{}}, c, addr)
+}
+
+// under returns a controller that hands out credits, which has no reason to shed anything here.
+func under(t testing.TB, name string) control.Stack {
+	t.Helper()
+	stack, err := catalog.New(name, nil, catalog.Env{Cores: 2, SLO: time.Minute, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stack
+}
+
+// startUnder starts our server under a controller of that name.
+func startUnder(t testing.TB, name, addr string) string {
+	t.Helper()
+	c := memcached.DefaultConfig()
+	backend, err := memcached.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveUnder(t, backend, under(t, name), c, addr)
+}
+
+func serveUnder(t testing.TB, backend *memcached.Backend, stack control.Stack, c memcached.Config, addr string) string {
+	t.Helper()
 	config := servers.Default()
 	config.Listen, config.Loops, config.MaxItem = []string{addr}, 2, c.MaxItem
-	s, err := servers.New(backend, control.Stack{Controller: control.None{}}, config)
+	s, err := servers.New(backend, stack, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,6 +171,28 @@ func TestEdgesLikeMemcached(t *testing.T) {
 	theirs, ours := pair(t)
 	for _, text := range edges() {
 		compare(t, theirs, ours, []byte(text))
+	}
+}
+
+// TestEdgesUnderControl: a server that hands out credits says so to whoever asks, and is the same in everything else.
+func TestEdgesUnderControl(t *testing.T) {
+	t.Parallel()
+	credits := regexp.MustCompile(`( P)\d+`)
+	theirs := startDebian(t)
+	for _, name := range []string{"protego", "svalinn"} {
+		ours := strings.TrimPrefix(startUnder(t, name, "unix://"+filepath.Join(t.TempDir(), "s")), "unix://")
+		ask(t, theirs, []byte("flush_all\r\n"))
+		handedOut := 0
+		for _, text := range edges() {
+			want, got := normal(ask(t, theirs, []byte(text))), normal(ask(t, ours, []byte(text)))
+			handedOut += len(credits.FindAll(got, -1))
+			if got = credits.ReplaceAll(got, nil); !bytes.Equal(want, got) {
+				t.Errorf("%s: %.1000q\nmemcached: %.600q\nours:      %.600q", name, text, want, got)
+			}
+		}
+		if handedOut == 0 {
+			t.Errorf("%s has told nobody of credits", name)
+		}
 	}
 }
 

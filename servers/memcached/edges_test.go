@@ -110,6 +110,11 @@ func metaEdges() []string {
 		"ma n " + strings.Repeat("v ", 17) + "\r\n", "ma n " + strings.Repeat("v ", 18) + "\r\n", "md n\r\nma n N0 s f h l v\r\nma n P1 L1 S\r\n",
 		// me
 		"me\r\n", "me \r\n", "me none\r\n", "me " + strings.Repeat("k", 251) + "\r\n", "ms d 3 F5 T100\r\nabc\r\nme d\r\nme d x y z\r\nget d\r\nme d\r\n", "ms YWJj 1 b\r\nx\r\nme abc\r\nme YWJj b\r\nme YWJj\r\nme ! b\r\nme YWJj b b\r\nmd abc\r\n", "me none q O1\r\n",
+		// Demand and priority, which memcached ignores whatever stands there
+		"ms p 3 P4\r\nabc\r\nmg p P4 v s\r\nmg p P4.300 v O1 k\r\nmg p P.300 t\r\nmg none P4.300 O1\r\nmg none P1 q\r\nma p P2.1\r\nmd p P4.300 q O1\r\nmd p P4.300 O1 k\r\nmn\r\n",
+		"ms p 1 P4.300 T100 O7 c k\r\nx\r\nms p 1 P.9 q ME\r\ny\r\nms p 1 P7. MA\r\ny\r\nmg p v P P7.x\r\nmg p v P7.x\r\nmg p v P\r\nmg p P65536.65536 v\r\nmg p P1.2.3 v\r\n",
+		"md n\r\nma n N0 J5 P3.7 v\r\nma n P3 v q O1\r\nma n P-1.-1\r\n", "mn P4\r\n", "mn P4.300\r\nmn P\r\nmn P4 L12 O1 k\r\nmn P4 P4\r\nversion\r\n", "mn P4\r\nmg none P4\r\nmn P4\r\nget none\r\n",
+		"ms p 1 P4 P4\r\nx\r\nmn P4\r\n", "ms p 1 P4.1 C1 F" + strings.Repeat("1", 30) + "\r\nx\r\nmn P4.1\r\n",
 		// Opaques that are too long
 		"ms o 1 T100\r\nx\r\nmg o T500 " + long + " q\r\nmg o t\r\nmg o " + long + " T900\r\nmg o t h\r\n", "mg none " + long + " q\r\n", "md o I " + long + "\r\nmg o\r\n",
 	}

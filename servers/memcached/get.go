@@ -57,8 +57,9 @@ func (b *Backend) hit(l cache.Locked, it cache.Item, cmd *memproto.Command, w *m
 		return
 	}
 	if size < memproto.CopyBytes {
+		b.account(size, movedByRead)
 		if b.config.HeaderOnly {
-			readThrough(it)
+			runtime.KeepAlive(touchLines(it.First()))
 		}
 		found.Value = it.First() // which is all of it
 		w.Hit(cmd, *found)
@@ -69,9 +70,10 @@ func (b *Backend) hit(l cache.Locked, it cache.Item, cmd *memproto.Command, w *m
 	l.Release()
 	w.Hit(cmd, *found)
 	if b.config.HeaderOnly {
-		readThrough(it)
+		b.readThrough(it)
 		b.cache.Unpin(token)
 	} else {
+		b.account(size, movedByRead) // the kernel will move it, some time
 		for piece := range it.Segments {
 			w.Piece(cmd, piece, true)
 		}
@@ -198,9 +200,12 @@ func (b *Backend) touch(cmd *memproto.Command, w *memproto.Writer, now int64) {
 	w.Result(memproto.Touched, 0)
 }
 
-func readThrough(it cache.Item) {
+// readThrough has a large value cross the memory bus. It is accounted for piece by piece: whoever looks every few tens of microseconds sees a
+// megabyte move, and not all of it at once.
+func (b *Backend) readThrough(it cache.Item) {
 	for piece := range it.Segments {
 		runtime.KeepAlive(touchLines(piece))
+		b.accountPiece(piece)
 	}
 }
 

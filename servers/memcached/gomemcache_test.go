@@ -17,10 +17,19 @@ import (
 	"spillway/servers/memcached"
 )
 
-// TestGomemcache uses our server as a program with the usual client would.
+// TestGomemcache uses our server as a program with the usual client would, also under controllers that hand out credits.
 func TestGomemcache(t *testing.T) {
 	t.Parallel()
-	c := memcache.New(startOurs(t, memcached.DefaultConfig(), "127.0.0.1:0"))
+	for _, name := range []string{"none", "protego", "svalinn"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			useGomemcache(t, startUnder(t, name, "127.0.0.1:0"))
+		})
+	}
+}
+
+func useGomemcache(t *testing.T, addr string) {
+	c := memcache.New(addr)
 	c.Timeout = 20 * time.Second
 	defer c.Close()
 	if err := c.Ping(); err != nil {

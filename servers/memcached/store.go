@@ -56,6 +56,7 @@ func (b *Backend) store(cmd *memproto.Command, w *memproto.Writer, now int64) {
 		fresh.Write(0, cmd.Value)
 	}
 	defer l.Release()
+	b.account(len(cmd.Value), movedByStore)
 	l.Count(cmdSet)
 	fresh.SetFlags(cmd.ClientFlags)
 	fresh.SetExpires(expiry(now, cmd.Exptime))

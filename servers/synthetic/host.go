@@ -27,8 +27,8 @@ const DefaultMemory = 1 << 30
 // maxHold is the longest step that holds a core of a real machine. Nothing can interrupt one, a shutdown included.
 const maxHold = 10 * time.Second
 
-// Host does on this computer what requests ask for. A request that waits, for a lock or for time to pass, has no core meanwhile. One
-// that has been given a lock keeps it while it queues for a core.
+// Host does on this computer what requests ask for. A request that waits, for a section, a lock or for time to pass, has no core meanwhile.
+// One that has been given a lock keeps it while it queues for a core.
 type Host struct {
 	Backend
 	limit  int64
@@ -37,11 +37,13 @@ type Host struct {
 	moved  atomic.Uint64
 	spin   spinner
 	stream *stream
-	locks  [machine.MaxIndex + 1]lock
 	jobs   sync.Pool
 }
 
-var _ servers.Waiting = (*Host)(nil)
+var (
+	_ servers.Waiting    = (*Host)(nil)
+	_ servers.Accountant = (*Host)(nil)
+)
 
 // NewHost calibrates its computing and fills its buffer, which takes some tens of milliseconds.
 func NewHost(c Config) (*Host, error) {
@@ -66,6 +68,9 @@ func NewHost(c Config) (*Host, error) {
 // Close frees the buffer.
 func (h *Host) Close() error { return h.stream.close() }
 
+// BytesMoved returns how many bytes requests have streamed. It grows while they do.
+func (h *Host) BytesMoved() uint64 { return h.moved.Load() }
+
 // Stats adds what is held and what has been moved to the counts of commands.
 func (h *Host) Stats(yield func(name string, value uint64) bool) {
 	more := true
@@ -83,19 +88,6 @@ type job struct {
 	steps  []machine.Step
 	pc     int
 	memory [][]byte
-	waits  *lock // that it waits for, or has been given while it waited
-
-	// Of a Lock step, guarded by the mutex of the lock.
-	next   *job
-	queued bool // among the lock's waiters
-	owner  bool // has the lock
-}
-
-// resume lets j go on; a nil j is nobody.
-func (j *job) resume() {
-	if j != nil {
-		j.call.Resume()
-	}
 }
 
 // Step does the work of a request until it has to wait.
@@ -110,22 +102,22 @@ func (h *Host) Step(c servers.Call) (servers.Pause, error) {
 			h.end(j)
 			return servers.Pause{}, nil
 		}
-		j.call = c
 		c.SetState(j)
 	}
+	j.call = c
 	if c.Gone() {
-		h.abort(j)
+		h.end(j)
 		return servers.Pause{}, nil
 	}
 	for j.pc < len(j.steps) {
-		wait, pause, err := h.step(j)
-		if err != nil {
-			h.abort(j)
-			return servers.Pause{}, err
+		on, pause, err := h.step(j)
+		if on {
+			continue
 		}
-		if wait {
-			return pause, nil
+		if pause.Final() {
+			h.end(j)
 		}
+		return pause, err
 	}
 	h.end(j)
 	return servers.Pause{}, h.Do(c.Command(), c.Reply())
@@ -144,53 +136,44 @@ func (h *Host) parse(dst []machine.Step, cmd *memproto.Command) ([]machine.Step,
 	return dst, nil
 }
 
-// step does one step. A step that is waited for is done again after the wait, except for a Delay, which is the wait.
-func (h *Host) step(j *job) (wait bool, pause servers.Pause, err error) {
+// step does one step. on is true when the next one may follow at once; otherwise the request waits or is over, as pause says. A step that
+// is waited for is done again after the wait, except for a Delay, which is the wait.
+func (h *Host) step(j *job) (on bool, pause servers.Pause, err error) {
 	s := &j.steps[j.pc]
+	n := int(s.Index)
 	switch s.Kind {
 	case machine.Compute:
 		h.spin.run(s.Duration)
 	case machine.Stream:
-		h.stream.move(s.Bytes, s.Rate)
-		h.moved.Add(uint64(s.Bytes))
+		h.stream.move(s.Bytes, s.Rate, &h.moved)
 	case machine.Lock:
-		l := &h.locks[s.Index]
-		j.waits = l // said first: once it is among the waiters it may be resumed
-		if !l.acquire(j) {
-			return true, servers.UntilResumed(), nil
+		if has, wait := j.call.Lock(n); !has {
+			return false, wait, nil
 		}
 		h.spin.run(s.Duration)
-		j.waits = nil
-		l.release(j).resume()
+		j.call.Unlock(n)
 	case machine.Delay:
 		j.pc++
-		return s.Duration > 0, servers.ForTime(s.Duration), nil
+		return s.Duration == 0, servers.ForTime(s.Duration), nil
 	case machine.Memory:
 		if err := h.hold(j, s.Bytes); err != nil {
 			return false, pause, err
 		}
-	case machine.Enter, machine.Leave: // everybody may
+	case machine.Enter:
+		if in, wait := j.call.Enter(n); !in {
+			return false, wait, nil
+		}
+	case machine.Leave:
+		j.call.Leave(n)
 	}
 	j.pc++
-	return false, pause, nil
+	return true, pause, nil
 }
 
-// Cancel ends a request that waits: for a lock, out of whose queue it goes, or for time to pass.
+// Cancel ends a request that waits: for a section, a lock, or for time to pass.
 func (h *Host) Cancel(c servers.Call) bool {
-	j := c.State().(*job)
-	if j.waits != nil && !j.waits.leave(j) {
-		return false
-	}
-	h.end(j)
+	h.end(c.State().(*job))
 	return true
-}
-
-// abort ends a request before its last step. It may own the lock that it has been waiting for.
-func (h *Host) abort(j *job) {
-	if j.waits != nil {
-		j.waits.release(j).resume()
-	}
-	h.end(j)
 }
 
 // end releases the memory of a request and keeps the job for another.
@@ -223,72 +206,4 @@ func (h *Host) hold(j *job, n int64) error {
 	}
 	j.memory = append(j.memory, m)
 	return nil
-}
-
-// lock is a mutex whose waiters are requests and not threads. They get it in the order in which they came.
-type lock struct {
-	mu         sync.Mutex
-	owner      *job
-	head, tail *job
-}
-
-// acquire gives j the lock, or puts it among the waiters and returns false. A waiter is resumed when it owns the lock.
-func (l *lock) acquire(j *job) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case j.owner:
-		return true
-	case l.owner == nil:
-		l.owner, j.owner = j, true
-		return true
-	}
-	if j.queued = true; l.tail == nil {
-		l.head = j
-	} else {
-		l.tail.next = j
-	}
-	l.tail = j
-	return false
-}
-
-// release hands the lock on, if j owns it. It returns who is to be resumed, nil for nobody.
-func (l *lock) release(j *job) (next *job) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !j.owner {
-		return nil
-	}
-	next = l.head
-	j.owner, l.owner = false, next
-	if next != nil {
-		if l.head = next.next; l.head == nil {
-			l.tail = nil
-		}
-		next.next, next.queued, next.owner = nil, false, true
-	}
-	return next
-}
-
-// leave takes j out of the waiters. It returns false if it is not among them, because the lock is its own by now.
-func (l *lock) leave(j *job) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !j.queued {
-		return false
-	}
-	var before *job
-	for w := l.head; w != j; w = w.next {
-		before = w
-	}
-	if before == nil {
-		l.head = j.next
-	} else {
-		before.next = j.next
-	}
-	if l.tail == j {
-		l.tail = before
-	}
-	j.next, j.queued = nil, false
-	return true
 }

@@ -34,12 +34,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // serve serves backend on a free port until the test ends, and returns its address and what stops it and returns what Serve returned.
 func serve(t testing.TB, backend servers.Backend, c control.Controller, change func(*servers.Config)) (addr string, stop func() error) {
 	t.Helper()
+	return serveUnder(t, backend, control.Stack{Controller: c}, change)
+}
+
+func serveUnder(t testing.TB, backend servers.Backend, stack control.Stack, change func(*servers.Config)) (addr string, stop func() error) {
+	t.Helper()
 	config := servers.Default()
 	config.Listen, config.Loops = []string{"127.0.0.1:0"}, 2
 	if change != nil {
 		change(&config)
 	}
-	s, err := servers.New(backend, control.Stack{Controller: c}, config)
+	s, err := servers.New(backend, stack, config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,9 +68,17 @@ const (
 
 func newStream(size int64) (*stream, error) {
 	size = max(size/sliceBytes, 1) * sliceBytes
-	// Populated, since pages that were never written to are all one and the same page of zeros, which stays in the cache.
-	buffer, err := syscall.Mmap(-1, 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_POPULATE)
-	return &stream{buffer: buffer}, err
+	buffer, err := syscall.Mmap(-1, 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return nil, err
+	}
+	// In large pages where there are any, as loadgen calibrate has them: walks through page tables are not what a stream stands for.
+	_ = syscall.Madvise(buffer, syscall.MADV_HUGEPAGE)
+	// Written to, since pages that never were are all one and the same page of zeros, which stays in the cache.
+	for i := 0; i < len(buffer); i += lineBytes {
+		buffer[i] = 1
+	}
+	return &stream{buffer: buffer}, nil
 }
 
 func (s *stream) close() error {
@@ -79,8 +87,9 @@ func (s *stream) close() error {
 	return syscall.Munmap(buffer)
 }
 
-// move reads n bytes at no more than rate bytes per second; 0 is as fast as it goes.
-func (s *stream) move(n int64, rate float64) {
+// move reads n bytes at no more than rate bytes per second; 0 is as fast as it goes. They are added to account slice by slice: whoever
+// looks at it every few microseconds must see a long stream while it moves, and not all of it at its end.
+func (s *stream) move(n int64, rate float64, account *atomic.Uint64) {
 	var sum uint64
 	began, moved := time.Time{}, int64(0)
 	if rate > 0 {
@@ -92,6 +101,7 @@ func (s *stream) move(n int64, rate float64) {
 		piece := s.buffer[at%uint64(len(s.buffer)):][:min(sliceBytes, n-moved)]
 		sum += readThrough(piece)
 		moved += int64(len(piece))
+		account.Add(uint64(len(piece)))
 		if rate > 0 {
 			for due := time.Duration(float64(moved) / rate * 1e9); time.Since(began) < due; {
 				runtime.KeepAlive(spin(lineBytes))

@@ -1,0 +1,5 @@
+//go:build linux && cgo && !norocksdb && race
+
+package rocksdb
+
+const raceEnabled = true
