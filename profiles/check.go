@@ -30,16 +30,16 @@ var (
 
 	grounds       = []string{"sim", "model", "host"}
 	serverKinds   = []string{"memcached", "rocksdb", "dataframe", "synthetic", "graph", "mailbox", "web", "external"}
-	workloadKinds = []string{"kv", "synthetic", "dataframe", "graph", "mailbox", "replay"}
+	workloadKinds = []string{"kv", "synthetic", "dataframe", "graph", "mailbox", "replay", KindAllocation}
 	opKinds       = []string{"get", "set", "delete", "multiget"}
 	clientKinds   = []string{ClientPipelined, ClientGomemcache}
-	takeKinds     = []string{"max", "min", "median"}
 )
 
 // checker judges a decoded profile. The first mistake wins; what follows from it would only confuse.
 type checker struct {
-	d   *decoder
-	err error
+	d         *decoder
+	elsewhere string // origin of what no assignment has touched; empty when there was none
+	err       error
 }
 
 // fail records a mistake at path, or at the nearest written thing above it.
@@ -54,6 +54,12 @@ func (c *checker) fail(path, format string, args ...any) {
 		}
 		at = at[:max(strings.LastIndexByte(at, '.'), 0)]
 	}
+}
+
+// untouched reports whether what stands at path was there before assignments changed something else: it was right then.
+func (c *checker) untouched(path string) bool {
+	n := c.d.at[path]
+	return c.elsewhere != "" && n != nil && n.origin == c.elsewhere
 }
 
 func (c *checker) oneOf(path, what string, known []string) {
@@ -84,8 +90,8 @@ func (c *checker) length(path string, n int) {
 	}
 }
 
-func (p *Profile) check(d *decoder) error {
-	c := &checker{d: d}
+func (p *Profile) check(c *checker) error {
+	d := c.d
 	c.name("name", p.Name)
 	if strings.ContainsAny(p.Title, "\n\r") {
 		c.fail("title", "a title is one line")
@@ -96,21 +102,38 @@ func (p *Profile) check(d *decoder) error {
 		c.fail("server.replicas", "replicas is 1 to 64")
 	}
 	c.machine(p.Machine)
-	c.workload(&p.Workload)
+	c.workload(&p.Workload, &p.Load)
+	c.allocation(p)
 	c.loading(p)
 	c.load(p)
 	c.controllers(p.Controllers)
-	if p.Retry != nil {
-		if p.Retry.To != "other" && p.Retry.To != "same" {
-			c.fail("retry.to", "retry.to is other or same, not %q", p.Retry.To)
-		}
-		c.ratio("retry.budget", p.Retry.Budget)
-	}
+	c.retry(p)
 	c.times(p)
-	for i := range p.Claims {
-		c.claim(p, i)
+	c.variants(p.Variants)
+	c.validation(p)
+	if c.err == nil {
+		c.err = p.vary(d)
 	}
+	c.claims(p)
 	return c.err
+}
+
+func (c *checker) retry(p *Profile) {
+	r := p.Retry
+	if r == nil {
+		return
+	}
+	c.oneOf("retry.to", r.To, []string{"other"})
+	c.ratio("retry.budget", r.Budget)
+	if r.Budget == 0 {
+		c.fail("retry.budget", "a retry has a budget above 0: how many retries each first attempt earns, such as 0.1")
+	}
+	if r.Primary != "" {
+		c.oneOf("retry.primary", r.Primary, []string{PrimarySpread, PrimaryFirst})
+	}
+	if p.Server.Replicas < 2 {
+		c.fail("retry", "there is no other server to retry at; give server.replicas: 2 or more")
+	}
 }
 
 func (c *checker) ratio(path string, v float64) {
@@ -138,6 +161,9 @@ func (c *checker) times(p *Profile) {
 
 func (c *checker) load(p *Profile) {
 	l := &p.Load
+	if p.Workload.Kind == KindAllocation { // which says itself who asks for how much
+		return
+	}
 	given := 0
 	for _, n := range []int{len(l.Rates), len(l.OfCapacity), len(l.Phases)} {
 		if n > 0 {
@@ -160,18 +186,8 @@ func (c *checker) load(p *Profile) {
 			c.fail("load.of_capacity."+strconv.Itoa(i), "factor %s stands here a second time; use repeats", f)
 		}
 	}
-	for i, ph := range l.Phases {
-		path := fmt.Sprintf("load.phases.%d", i)
-		if ph.For <= 0 || ph.For > maxDuration {
-			c.fail(path+".for", "a phase lasts longer than 0 and at most 24h")
-		}
-		if ph.Rate <= 0 {
-			c.fail(path+".rate", "a phase has a rate")
-		}
-		if ph.Shares != nil {
-			c.shares(path+".shares", ph.Shares, p.Workload.classNames())
-		}
-	}
+	c.phases(p)
+	c.drift(p)
 }
 
 // shares checks that a mapping of shares names only known things and sums to 1.
@@ -204,27 +220,17 @@ func (c *checker) controllers(list []Controller) {
 			c.fail(path, "the label %q stands here a second time; give one of them another with `as:`", label)
 		}
 		seen[label] = true
-	}
-}
-
-func (c *checker) claim(p *Profile, i int) {
-	cl, path := &p.Claims[i], fmt.Sprintf("claims.%d", i)
-	var labels []string
-	for j := range p.Controllers {
-		labels = append(labels, p.Controllers[j].Label())
-	}
-	if cl.Text == "" || cl.Metric == "" {
-		c.fail(path, "a claim has a text and a metric")
-	}
-	c.oneOf(path+".controller", cl.Controller, labels)
-	for j, o := range cl.Over {
-		c.oneOf(fmt.Sprintf("%s.over.%d", path, j), o, labels)
-	}
-	if cl.Class != "" {
-		c.oneOf(path+".class", cl.Class, append(p.Workload.classNames(), AllClasses))
-	}
-	if cl.Take != "" {
-		c.oneOf(path+".take", cl.Take, takeKinds)
+		if w := list[i].WarmUp; w > maxDuration {
+			c.fail(path+".warmup", "warmup is at most 24h")
+		}
+		for j, part := range list[i].Parts {
+			at := fmt.Sprintf("%s.parts.%d", path, j)
+			c.name(at, part)
+			if slices.Contains(list[i].Parts[:j], part) {
+				c.fail(at, "the part %q stands here a second time", part)
+			}
+		}
+		c.length(path+".parts", len(list[i].Parts))
 	}
 }
 

@@ -3,9 +3,12 @@ package profiles
 import (
 	"embed"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/goccy/go-yaml"
 
 	"spillway/workloads"
 )
@@ -19,17 +22,22 @@ type Costs struct {
 	Provenance map[string]string        `yaml:"provenance"` // by operation and figure, such as get.compute; what is not named is assumed
 }
 
-// OperationCost is the cost of one operation by the size of the value that it is about.
+// OperationCost is the cost of one operation: of a key-value store by the size of the value that it is about, of a data frame by the rows.
 type OperationCost struct {
 	Compute      time.Duration `yaml:"compute"`        // whatever the size
 	ComputePerKB time.Duration `yaml:"compute_per_kb"` // for each 1000 bytes of the value, on top of that
 	MovedPerByte float64       `yaml:"moved_per_byte"` // bytes across the memory bus for each byte of the value
 	CachedBelow  Size          `yaml:"cached_below"`   // a smaller value moves nothing
 	At           Size          `yaml:"at"`             // bytes per second that this access pattern reaches alone; 0 for the bus's per-core rate
+	SectionFrom  Size          `yaml:"section_from"`   // a value of this size and more is moved within the memory section; 0 for none
+
+	// Of a data frame, whose cached_below is of the columns and results that the operation goes over.
+	ComputePerKStep time.Duration `yaml:"compute_per_kstep"` // for each 1000 steps of the operation; frames.Query.Steps says how many it has
+	MovedPerRow     float64       `yaml:"moved_per_row"`     // bytes across the memory bus for each row, with the operation's usual parameters
 }
 
 // costFigures are the keys of an operation, which provenance can be about.
-var costFigures = []string{"compute", "compute_per_kb", "moved_per_byte", "cached_below", "at"}
+var costFigures = []string{"compute", "compute_per_kb", "moved_per_byte", "cached_below", "at", "section_from", "compute_per_kstep", "moved_per_row"}
 
 // CostNames returns the names of the shipped cost tables, which are those of kinds of servers, sorted.
 func CostNames() []string { return yamlNames(costFiles, "costs") }
@@ -62,7 +70,7 @@ func (c *checker) costs(t *Costs) {
 	for _, name := range sortedKeys(t.Operations) {
 		o, path := t.Operations[name], "operations."+name
 		c.name(path, name)
-		for key, d := range map[string]time.Duration{"compute": o.Compute, "compute_per_kb": o.ComputePerKB} {
+		for key, d := range map[string]time.Duration{"compute": o.Compute, "compute_per_kb": o.ComputePerKB, "compute_per_kstep": o.ComputePerKStep} {
 			if d > maxDuration {
 				c.fail(path+"."+key, "%s is at most 24h", key)
 			}
@@ -70,9 +78,10 @@ func (c *checker) costs(t *Costs) {
 		if o.MovedPerByte > maxMoved {
 			c.fail(path+".moved_per_byte", "moved_per_byte is at most %d", maxMoved)
 		}
-		if o.MovedPerByte == 0 && (o.CachedBelow != 0 || o.At != 0) {
-			c.fail(path, "operation %s moves nothing (moved_per_byte), so cached_below and at have no meaning", name)
+		if o.MovedPerRow > maxMoved*rowBytes {
+			c.fail(path+".moved_per_row", "moved_per_row is at most %d", maxMoved*rowBytes)
 		}
+		c.moves(&o, name, path)
 	}
 	for _, key := range sortedKeys(t.Provenance) {
 		operation, figure, _ := strings.Cut(key, ".")
@@ -84,8 +93,38 @@ func (c *checker) costs(t *Costs) {
 	}
 }
 
+// moves checks that what is said of the bytes that an operation moves has a meaning.
+func (c *checker) moves(o *OperationCost, name, path string) {
+	ofFrame := o.ComputePerKStep != 0 || o.MovedPerRow != 0
+	switch {
+	case ofFrame && (o.ComputePerKB != 0 || o.MovedPerByte != 0):
+		c.fail(path, "operation %s is of a key-value store (compute_per_kb, moved_per_byte) or of a data frame (compute_per_kstep, moved_per_row), not both", name)
+	case ofFrame && o.SectionFrom != 0:
+		c.fail(path, "operation %s is of a data frame, whose server knows which operations the memory section is for: leave section_from out", name)
+	case ofFrame && o.MovedPerRow == 0 && (o.CachedBelow != 0 || o.At != 0):
+		c.fail(path, "operation %s moves nothing (moved_per_row), so cached_below and at have no meaning", name)
+	case ofFrame || o.MovedPerByte != 0:
+	case o.CachedBelow != 0 || o.At != 0:
+		c.fail(path, "operation %s moves nothing (moved_per_byte), so cached_below and at have no meaning", name)
+	case o.SectionFrom != 0:
+		c.fail(path, "operation %s moves nothing (moved_per_byte), so section_from has no meaning", name)
+	}
+}
+
+// Text returns t as a file that LoadCosts reads.
+func (t *Costs) Text() []byte {
+	text, err := yaml.Marshal(encode(reflect.ValueOf(*t)))
+	if err != nil {
+		panic("profiles: a cost table cannot be written: " + err.Error())
+	}
+	return text
+}
+
 // maxMoved bounds the bytes moved for each byte of a value. A copy moves three; only a slip moves thousands.
 const maxMoved = 1000
+
+// rowBytes is how many bytes a row has at most: six columns.
+const rowBytes = 48
 
 // Table returns t in the form that workloads.NewCosts takes.
 func (t *Costs) Table() map[string]workloads.Cost {
@@ -93,7 +132,7 @@ func (t *Costs) Table() map[string]workloads.Cost {
 	for name, o := range t.Operations {
 		table[name] = workloads.Cost{
 			Compute: o.Compute, ComputePerByte: float64(o.ComputePerKB) / bytesPerKB, MovedPerByte: o.MovedPerByte,
-			CachedBelow: int64(o.CachedBelow), At: float64(o.At),
+			CachedBelow: int64(o.CachedBelow), At: float64(o.At), SectionFrom: int64(o.SectionFrom),
 		}
 	}
 	return table

@@ -29,7 +29,7 @@ func (d *decoder) decode(target any, n *node) error {
 
 func (d *decoder) value(v reflect.Value, n *node, path string) error {
 	d.at[path] = n
-	if n.kind == null {
+	if _, any := v.Interface().(Inline); n.kind == null && !any {
 		return n.fail(d.file, "%s has no value; leave the key out or give it one", lastKey(path))
 	}
 	if v.CanAddr() {

@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,9 @@ const kindKV = "kv"
 // expand puts the classes of a preset in front, each changed by the entry of Classes that has its name, and the other entries behind.
 func (p *Profile) expand(d *decoder) error {
 	w := &p.Workload
+	if w.Kind == KindAllocation && p.Server.Kind == "" {
+		p.Server.Kind = kindWeb
+	}
 	if w.Preset == "" {
 		return nil
 	}
@@ -85,6 +89,9 @@ func (c *Class) override(o *Class, n *node) {
 	if n.get("slo") != nil {
 		c.SLO = o.SLO
 	}
+	if n.get("priority") != nil {
+		c.Priority = o.Priority
+	}
 	if n.get("key") != nil {
 		c.Key = o.Key
 	}
@@ -111,6 +118,15 @@ func (c *Class) override(o *Class, n *node) {
 	}
 	if n.get("work") != nil {
 		c.Work = o.Work // the checks refuse it with its place
+	}
+	if n.get("query") != nil { // these too
+		c.Query = o.Query
+	}
+	if n.get("accuracy") != nil {
+		c.Accuracy = o.Accuracy
+	}
+	if n.get("hops") != nil {
+		c.Hops = o.Hops
 	}
 	// op and mix say the same thing in two ways, so either replaces both.
 	if n.get("op") != nil || n.get("mix") != nil {
@@ -208,7 +224,7 @@ func (w *Workload) classNames() []string {
 	return names
 }
 
-func (c *checker) workload(w *Workload) {
+func (c *checker) workload(w *Workload, load *Sweep) {
 	c.oneOf("workload.kind", w.Kind, workloadKinds)
 	if len(w.Classes) == 0 {
 		c.fail("workload", "a workload has classes, or a preset that brings them")
@@ -225,10 +241,17 @@ func (c *checker) workload(w *Workload) {
 			c.fail(path, "class %q stands here a second time", class.Name)
 		}
 		seen[class.Name] = true
-		if class.Share < 0 || class.Share > 1 || class.Share == 0 && !w.filled(class.Name) {
-			c.fail(path+".share", "the share of class %s is above 0 and at most 1; only the class of writes that follow misses may have none", class.Name)
+		mayHaveNone := w.filled(class.Name) || load.gives(class.Name) || c.untouched(path+".share")
+		if class.Share < 0 || class.Share > 1 || class.Share == 0 && !mayHaveNone {
+			c.fail(path+".share",
+				"the share of class %s is above 0 and at most 1; only the class of writes that follow misses, and one that load gives a share later, may have none",
+				class.Name)
+		}
+		if class.Priority < 0 || class.Priority > math.MaxUint8 {
+			c.fail(path+".priority", "priority is between 0, the most important, and 255")
 		}
 		sum[class.Name] = class.Share
+		c.ofGraphs(class, path, w.Kind)
 		if w.Kind == kindKV {
 			c.kvClass(class, path)
 		} else {
@@ -244,6 +267,12 @@ func (c *checker) workload(w *Workload) {
 		c.buildKV(w)
 	case w.Kind == kindSynthetic:
 		c.synthetic(w)
+	case w.Kind == kindMailbox:
+		c.mailbox(w)
+	case w.Kind == kindGraph:
+		c.graph(w)
+	case w.Kind == kindDataFrame:
+		c.dataframe(w)
 	}
 }
 
@@ -288,7 +317,7 @@ func (c *checker) otherClass(class *Class, path, kind string) {
 		"op": class.Op != "", "mix": class.Mix != nil, "popularity": class.Popularity != "", "batch": class.Batch != 0,
 		"expire": class.Expire != 0, "write_back": class.WriteBack != "",
 	} {
-		if given {
+		if given && !sharesKey(kind, key) {
 			c.fail(path+"."+key, "%s belongs to the workload kind kv, this is %s", key, kind)
 		}
 	}

@@ -33,6 +33,9 @@ type Machine struct {
 	Network    time.Duration     `yaml:"network"` // one way
 	RAM        Size              `yaml:"ram"`
 	Provenance map[string]string `yaml:"provenance"` // by field; what is not named is assumed
+
+	// Spread is by which share of it a measured figure varied while it was measured, by field.
+	Spread map[string]float64 `yaml:"spread"`
 }
 
 // Bus is a memory bus.
@@ -49,8 +52,11 @@ var (
 	machineFigures = []string{"cores", "bus", "bus.total", "bus.per_core", "bus.decay", "network", "ram"}
 )
 
-// Assumed is the provenance of a figure that nothing is said of.
-const Assumed = "assumed"
+// Assumed is the provenance of a figure that nothing is said of, Measured that of one that was measured on the machine itself.
+const (
+	Assumed  = "assumed"
+	Measured = "measured"
+)
 
 // MachineNames returns the names of the shipped machine files, sorted.
 func MachineNames() []string { return yamlNames(machineFiles, "machines") }
@@ -166,6 +172,15 @@ func (c *checker) machine(m *Machine) {
 		}
 		c.provenance(path, m.Provenance[figure])
 	}
+	for _, figure := range sortedKeys(m.Spread) {
+		path := "machine.spread." + figure
+		if !slices.Contains(machineFigures, figure) {
+			c.fail(path, "spread of %q: the figures of a machine are %s", figure, strings.Join(machineFigures, ", "))
+		}
+		if m.Origin(figure) != Measured {
+			c.fail(path, "spread of %q: only what was measured has one, and this is %s", figure, m.Origin(figure))
+		}
+	}
 }
 
 // maxCores is beyond every machine there is; it keeps a slip of the keyboard from reserving the memory for it.
@@ -201,6 +216,13 @@ func changeMachine(root *node, path []string, origin string) error {
 	}
 	n.drop("name")
 	figure := strings.Join(path[1:], ".")
+	if s := n.get("spread"); s != nil && s.kind == mapping {
+		for _, known := range machineFigures {
+			if known == figure || strings.HasPrefix(known, figure+".") {
+				s.drop(known)
+			}
+		}
+	}
 	p := n.get("provenance")
 	if p == nil || p.kind != mapping || !slices.Contains(machineFigures, figure) {
 		return nil // nothing is known of the figures, or it is none, which the checks will say

@@ -83,6 +83,8 @@ func TestMachineMistakes(t *testing.T) {
 		"cores: 4\nbus: {total: 8GB}\n":                          "m.yaml:2:7: a bus has a total and a per_core",
 		good + "provenance: {bus: guessed}\n":                    `m.yaml:3:19: "guessed" is no provenance; it is one of measured, published, derived, assumed`,
 		good + "provenance: {core: assumed}\n":                   `provenance of "core": the figures of a machine are cores, bus,`,
+		good + "spread: {cores: 0.1}\n":                          "spread of \"cores\": only what was measured has one, and this is assumed",
+		good + "spread: {core: 0.1}\n":                           `spread of "core": the figures of a machine are cores, bus,`,
 		"bus: {total: 8GB, per_core: 4GB}\n":                     "a machine has 1 to 65536 cores",
 		"cores: 4\nnetwork: 5\n":                                 `duration "5" has no unit`,
 		"cores: 4\nbus: {total: 8GB, per_core: 4GB, decay: 2}\n": "decay is between 0 and 1",
@@ -182,19 +184,19 @@ func TestSyntheticWork(t *testing.T) {
 	}
 	ns := func(v float64) dist.Dist { return dist.Constant{Unit: dist.Nanoseconds, Value: v} }
 	want := SyntheticWork{
-		Locks: []string{"l", "k"}, Sections: []string{"m", "n"},
+		Locks: []string{"l", "k"}, Sections: []string{MemorySection, "m", "n"},
 		Classes: []workloads.SyntheticClass{
 			{Name: "a", Share: 0.4, SLO: time.Millisecond, Work: []workloads.SyntheticStep{
 				{Kind: machine.Compute, Amount: dist.Exponential{Unit: dist.Nanoseconds, Expect: 5000}},
 				{Kind: machine.Lock, Index: 0, Amount: ns(1000)},
-				{Kind: machine.Enter, Index: 0},
+				{Kind: machine.Enter, Index: 1},
 				{Kind: machine.Stream, Amount: dist.Constant{Unit: dist.Bytes, Value: 4000}, Rate: 1e9},
-				{Kind: machine.Enter, Index: 1}, {Kind: machine.Lock, Index: 1, Amount: ns(2000)}, {Kind: machine.Leave, Index: 1},
-				{Kind: machine.Leave, Index: 0},
+				{Kind: machine.Enter, Index: 2}, {Kind: machine.Lock, Index: 1, Amount: ns(2000)}, {Kind: machine.Leave, Index: 2},
+				{Kind: machine.Leave, Index: 1},
 			}},
 			{Name: "b", Share: 0.6, Work: []workloads.SyntheticStep{
 				{Kind: machine.Memory, Amount: dist.Exponential{Unit: dist.Bytes, Expect: 1e6}},
-				{Kind: machine.Enter, Index: 1}, {Kind: machine.Delay, Amount: ns(1e6)}, {Kind: machine.Leave, Index: 1},
+				{Kind: machine.Enter, Index: 2}, {Kind: machine.Delay, Amount: ns(1e6)}, {Kind: machine.Leave, Index: 2},
 				{Kind: machine.Lock, Index: 0, Amount: ns(3000)},
 			}},
 		},

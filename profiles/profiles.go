@@ -27,6 +27,7 @@ type Profile struct {
 	Source      *Source       `yaml:"source"`
 	On          string        `yaml:"on"` // sim, model or host
 	Machine     *Machine      `yaml:"machine"`
+	Variants    []Variant     `yaml:"variants"`
 	Server      Server        `yaml:"server"`
 	Workload    Workload      `yaml:"workload"`
 	Load        Sweep         `yaml:"load"`
@@ -35,15 +36,18 @@ type Profile struct {
 	Timeout     time.Duration `yaml:"timeout"` // from the due instant; then the client has stopped waiting
 	Drain       time.Duration `yaml:"drain"`   // how long answers are waited for after the window
 	WarmUp      time.Duration `yaml:"warmup"`  // cut off the front
-	Window      time.Duration `yaml:"window"`  // the measured part
+	Window      time.Duration `yaml:"window"`  // the measured part; with phases the sum of them
 	Repeats     int           `yaml:"repeats"`
 	Seed        uint64        `yaml:"seed"`
 	Claims      []Claim       `yaml:"claims"`
+	Validate    *Validation   `yaml:"validate"`
 
 	file string // where it was read, for messages
 	text string // as it was read
 
-	places places // of what was written
+	places  places     // of what was written
+	variant string     // which of the variants this is; empty for the profile as it stands
+	runs    []*Profile // the variants, each a profile of its own
 }
 
 // Source says which figure of which paper a profile repeats.
@@ -73,25 +77,33 @@ type Workload struct {
 	Senders        int    `yaml:"senders"`         // threads that send; 0 means 1
 	CatchUp        string `yaml:"catch_up"`        // send (all that is overdue, at once) or skip:DURATION (what is later is unsent); empty for send
 	Client         string `yaml:"client"`          // pipelined or gomemcache; empty for pipelined
+
+	Allocation *Allocation `yaml:"allocation"` // of the kind allocation
 }
 
 // Class is one kind of request. Which fields it may have depends on the workload's kind.
 type Class struct {
-	Name  string  `yaml:"name"`
-	Share float64 `yaml:"share"` // of the arrivals; the shares sum to 1
-	SLO   SLO     `yaml:"slo"`
+	Name     string  `yaml:"name"`
+	Share    float64 `yaml:"share"` // of the arrivals, in an allocation of the budget; the shares sum to 1
+	SLO      SLO     `yaml:"slo"`
+	Priority int     `yaml:"priority"` // of the business, for controllers that go by it: 0 is the most important, 255 the least
 
 	// Of the kind kv.
 	Key        string             `yaml:"key"`      // prefix of the keys
 	Keys       uint64             `yaml:"keys"`     // how many there are
 	KeySize    string             `yaml:"key_size"` // length of each, or a distribution; empty for the prefix and 16 digits
 	Value      string             `yaml:"value"`
-	Op         string             `yaml:"op"`  // get, set, delete or multiget; or
+	Op         string             `yaml:"op"`  // get, set, delete or multiget, of the kind dataframe the operation; or
 	Mix        map[string]float64 `yaml:"mix"` // shares of several
 	Popularity string             `yaml:"popularity"`
 	Batch      int                `yaml:"batch"`      // keys of a multiget
 	Expire     time.Duration      `yaml:"expire"`     // of what is set; 0 for never
 	WriteBack  string             `yaml:"write_back"` // the class of the writes that follow misses
+
+	// Of the kind graph, which has Popularity too.
+	Query    string  `yaml:"query"`    // one of workloads.GraphQueries
+	Accuracy float64 `yaml:"accuracy"` // of pagerank; 0 for the server's own
+	Hops     int     `yaml:"hops"`     // of path: at most so many edges; 0 for workloads.DefaultHops
 
 	// Of the kind synthetic.
 	Work []Step `yaml:"work"`
@@ -116,17 +128,25 @@ type SLO struct {
 	Percentiles map[string]time.Duration // such as p50: 18ms; nil when one duration was written
 }
 
-// Sweep says how much is offered. Exactly one of the fields is set.
+// Sweep says how much is offered. Exactly one of Rates, OfCapacity and Phases is set.
 type Sweep struct {
 	Rates      []Rate   `yaml:"rates"`
 	OfCapacity []Factor `yaml:"of_capacity"`
-	Phases     []Phase  `yaml:"phases"`
+	Phases     []Phase  `yaml:"phases"` // one point, whose window they make up; the warm-up is at the first
+	Drift      *Drift   `yaml:"drift"`  // of the shares, beside Rates or OfCapacity
 }
 
 // Phase is a stretch of time with its own rate and mix.
 type Phase struct {
 	For    time.Duration      `yaml:"for"`
 	Rate   Rate               `yaml:"rate"`
+	Shares map[string]float64 `yaml:"shares"` // by class; who is not named has none. Nil for the classes' own
+}
+
+// Drift lets the shares swing between the classes' own and Shares, as a cosine does: at the beginning of the window they are the classes'
+// own, half a period later those of Shares. They do so in the warm-up too.
+type Drift struct {
+	Period time.Duration      `yaml:"period"`
 	Shares map[string]float64 `yaml:"shares"`
 }
 
@@ -135,25 +155,22 @@ type Controller struct {
 	Name     string            `yaml:"name"`
 	As       string            `yaml:"as"`       // the label, Name by default
 	Settings map[string]string `yaml:"settings"` // as written
+	Parts    []string          `yaml:"parts"`    // what it is made of, for sharing out what each part brings; nil when it takes no part in that
+	WarmUp   time.Duration     `yaml:"warmup"`   // of this controller's points; 0 for the profile's
 }
 
-// Retry says what clients do with refused requests.
+// Retry says what clients do with requests that are refused before or by their server.
 type Retry struct {
-	To     string  `yaml:"to"`
-	Budget float64 `yaml:"budget"`
+	To      string  `yaml:"to"`      // other: once, at once, to the next replica
+	Budget  float64 `yaml:"budget"`  // retries that each first attempt earns
+	Primary string  `yaml:"primary"` // which replica is asked first: spread (each client its own) or first (the first for all)
 }
 
-// Claim is a statement of a paper that the results are held against.
-type Claim struct {
-	Text       string   `yaml:"text"`
-	Metric     string   `yaml:"metric"`
-	Class      string   `yaml:"class"`
-	Controller string   `yaml:"controller"`
-	Over       []string `yaml:"over"`
-	Take       string   `yaml:"take"`
-	Paper      float64  `yaml:"paper"`
-	HoldsAt    float64  `yaml:"holds_at"`
-}
+// The values of Retry.Primary.
+const (
+	PrimarySpread = "spread"
+	PrimaryFirst  = "first"
+)
 
 // defaults are what a profile gets that does not say otherwise.
 func defaults() Profile {
@@ -207,7 +224,7 @@ func Parse(file string, text []byte) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := build(file, root)
+	p, err := build(file, root, "")
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +233,9 @@ func Parse(file string, text []byte) (*Profile, error) {
 }
 
 // build decodes, expands and checks a tree.
-func build(file string, root *node) (*Profile, error) {
+//
+// elsewhere is the origin of what stands in the tree as it was before assignments changed other parts of it; empty without any.
+func build(file string, root *node, elsewhere string) (*Profile, error) {
 	p := defaults()
 	d := &decoder{file: file, at: map[string]*node{}}
 	if err := d.decode(&p, root); err != nil {
@@ -228,10 +247,14 @@ func build(file string, root *node) (*Profile, error) {
 	if err := p.expand(d); err != nil {
 		return nil, err
 	}
-	if err := p.check(d); err != nil {
+	if len(p.Load.Phases) > 0 {
+		p.Window = p.Load.length()
+	}
+	p.defaultValidation()
+	p.file, p.places = file, placesOf(root)
+	if err := p.check(&checker{d: d, elsewhere: elsewhere}); err != nil {
 		return nil, err
 	}
-	p.file, p.places = file, placesOf(root)
 	return &p, nil
 }
 

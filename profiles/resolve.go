@@ -15,7 +15,11 @@ import (
 
 // Resolved returns p as YAML with every default and preset written out. Reading it again gives the same profile.
 func (p *Profile) Resolved() []byte {
-	text, err := yaml.MarshalWithOptions(encode(reflect.ValueOf(p).Elem()), yaml.IndentSequence(true))
+	written := *p
+	if len(p.Load.Phases) > 0 {
+		written.Window = 0 // it follows from the phases, and must not stand beside them
+	}
+	text, err := yaml.MarshalWithOptions(encode(reflect.ValueOf(written)), yaml.IndentSequence(true))
 	if err != nil {
 		panic("profiles: a checked profile cannot be written: " + err.Error())
 	}
@@ -33,6 +37,8 @@ func encode(v reflect.Value) any {
 		return x.String()
 	case Factor:
 		return plain(string(x))
+	case Inline:
+		return x.written()
 	case SLO:
 		if x.Percentiles == nil {
 			return dist.FormatDuration(x.Limit)
@@ -64,9 +70,22 @@ func encode(v reflect.Value) any {
 		return m
 	case reflect.String:
 		return plain(v.String())
+	case reflect.Float64:
+		if f := v.Float(); f > 0 && (f < 1e-4 || f >= 1e6) {
+			return decimal(f)
+		}
+		return v.Interface()
 	default:
 		return v.Interface()
 	}
+}
+
+// decimal is a number that the YAML library would write with an exponent, which profiles do not have.
+type decimal float64
+
+// MarshalYAML writes d in plain digits.
+func (d decimal) MarshalYAML() ([]byte, error) {
+	return []byte(strconv.FormatFloat(float64(d), 'f', -1, 64)), nil
 }
 
 func encodeStruct(v reflect.Value) yaml.MapSlice {
@@ -76,7 +95,7 @@ func encodeStruct(v reflect.Value) yaml.MapSlice {
 		if key == "" || v.Field(i).IsZero() && !zeroMatters[key] {
 			continue
 		}
-		if k := v.Field(i).Kind(); (k == reflect.Map || k == reflect.Slice) && v.Field(i).Len() == 0 {
+		if k := v.Field(i).Kind(); (k == reflect.Map || k == reflect.Slice) && v.Field(i).Len() == 0 && !emptyMatters[key] {
 			continue
 		}
 		m = append(m, yaml.MapItem{Key: key, Value: encode(v.Field(i))})
@@ -85,7 +104,11 @@ func encodeStruct(v reflect.Value) yaml.MapSlice {
 }
 
 // zeroMatters names the keys whose zero differs from their default.
-var zeroMatters = map[string]bool{"warmup": true, "drain": true, "seed": true, "network": true, "share": true}
+var zeroMatters = map[string]bool{"warmup": true, "drain": true, "seed": true, "network": true, "share": true, "lag": true}
+
+// emptyMatters names the keys whose empty value differs from none: a controller without any of the parts is one of those compared, and a
+// variant that sets nothing is the profile as it stands.
+var emptyMatters = map[string]bool{"parts": true, "set": true}
 
 // plain lets text that is exactly a whole number, a fraction or a truth value stand without quotes; everything else stays a string.
 func plain(s string) any {
@@ -128,23 +151,29 @@ func (p *Profile) Set(assignments []Assignment) (*Profile, error) {
 	if len(assignments) == 0 {
 		return p, nil
 	}
+	// What is wrong from here on is wrong because of the assignments; the resolved text has no lines that the user could look at.
+	var origins []string
+	for i := range assignments {
+		if !slices.Contains(origins, assignments[i].Origin) {
+			origins = append(origins, assignments[i].Origin)
+		}
+	}
+	return p.set(assignments, p.file+" with "+strings.Join(origins, " "))
+}
+
+// set is Set, where elsewhere is what messages say of mistakes that are not in an assignment itself.
+func (p *Profile) set(assignments []Assignment, elsewhere string) (*Profile, error) {
 	root, err := parseTree(p.file, p.Resolved())
 	if err != nil {
 		return nil, err
 	}
-	// What is wrong from here on is wrong because of the assignments; the resolved text has no lines that the user could look at.
-	var origins []string
-	for i := range assignments {
-		origins = append(origins, assignments[i].Origin)
-	}
-	elsewhere := p.file + " with " + strings.Join(origins, " ")
 	mark(root, elsewhere)
 	for i := range assignments {
 		if err := assignments[i].apply(root); err != nil {
 			return nil, err
 		}
 	}
-	changed, err := build(p.file, root)
+	changed, err := build(p.file, root, elsewhere)
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +193,9 @@ func (a *Assignment) apply(root *node) error {
 	}
 	mark(v, a.Origin)
 	path := strings.Split(a.Key, ".")
+	if len(path) > 3 && path[0] == "variants" && path[2] == "set" {
+		path = append(path[:3], strings.Join(path[3:], ".")) // the keys of a variant's set have dots themselves
+	}
 	if err := changeMachine(root, path, a.Origin); err != nil {
 		return err
 	}
@@ -174,7 +206,14 @@ func (a *Assignment) apply(root *node) error {
 // of a controller, which then has its default settings. known lists those names.
 func (p *Profile) WithControllers(labels, known []string) (*Profile, error) {
 	changed := *p
-	changed.Controllers, changed.places = nil, places{}
+	changed.Controllers, changed.places, changed.runs = nil, places{}, nil
+	for _, run := range p.runs {
+		only, err := run.WithControllers(labels, known)
+		if err != nil {
+			return nil, err
+		}
+		changed.runs = append(changed.runs, only)
+	}
 	for path, n := range p.places {
 		if !strings.HasPrefix(path, "controllers.") {
 			changed.places[path] = n

@@ -40,6 +40,16 @@ func (w *Workload) Synthetic() (SyntheticWork, error) {
 // MemorySection is the name of the section that is bound by memory bandwidth, the one that a controller's semaphore stands before.
 const MemorySection = "memory"
 
+// EntersMemory reports whether any work is done in the memory section.
+func (s *SyntheticWork) EntersMemory() bool {
+	for i := range s.Classes {
+		if slices.ContainsFunc(s.Classes[i].Work, func(w workloads.SyntheticStep) bool { return w.Kind == machine.Enter && w.Index == 0 }) {
+			return true
+		}
+	}
+	return false
+}
+
 // steps appends what list says. A section becomes a step that enters it and one that leaves it, around its own.
 func (s *SyntheticWork) steps(out []workloads.SyntheticStep, list []Step) ([]workloads.SyntheticStep, error) {
 	for i := range list {

@@ -8,20 +8,21 @@ import (
 
 // column is one field of points.csv: its name, where it lives in a Row, and its written form.
 type column struct {
-	name string
-	get  func(r *Row) string
-	set  func(r *Row, s string) error
+	name   string
+	get    func(r *Row) string
+	set    func(r *Row, s string) error
+	number func(r *Row) Value // nil where it is not a number that was measured
 }
 
 func text(name string, at func(*Row) *string) column {
-	return column{name, func(r *Row) string { return *at(r) }, func(r *Row, s string) error { *at(r) = s; return nil }}
+	return column{name: name, get: func(r *Row) string { return *at(r) }, set: func(r *Row, s string) error { *at(r) = s; return nil }}
 }
 
 func value(name string, at func(*Row) *Value) column {
 	return column{name, func(r *Row) string { return at(r).String() }, func(r *Row, s string) (err error) {
 		*at(r), err = parseValue(s)
 		return err
-	}}
+	}, func(r *Row) Value { return *at(r) }}
 }
 
 func count(name string, at func(*Row) *int64) column {
@@ -32,7 +33,7 @@ func count(name string, at func(*Row) *int64) column {
 		}
 		*at(r) = n
 		return nil
-	}}
+	}, func(r *Row) Value { return Known(float64(*at(r))) }}
 }
 
 // columns are the fields of points.csv in the order of the file, which other tools rely on.
@@ -87,7 +88,7 @@ func columns() []column {
 }
 
 func repeatColumn() column {
-	return column{"repeat", func(r *Row) string { return strconv.Itoa(r.Repeat) }, func(r *Row, s string) error {
+	return column{name: "repeat", get: func(r *Row) string { return strconv.Itoa(r.Repeat) }, set: func(r *Row, s string) error {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
 			return fmt.Errorf("%q is not a repeat; they count from 1", s)
@@ -98,7 +99,7 @@ func repeatColumn() column {
 }
 
 func seedColumn() column {
-	return column{"seed", func(r *Row) string { return strconv.FormatUint(r.Seed, 10) }, func(r *Row, s string) (err error) {
+	return column{name: "seed", get: func(r *Row) string { return strconv.FormatUint(r.Seed, 10) }, set: func(r *Row, s string) (err error) {
 		if r.Seed, err = strconv.ParseUint(s, 10, 64); err != nil {
 			return fmt.Errorf("%q is not a seed", s)
 		}
@@ -107,7 +108,7 @@ func seedColumn() column {
 }
 
 func validColumn() column {
-	return column{"valid", func(r *Row) string { return strconv.FormatBool(r.Valid) }, func(r *Row, s string) error {
+	return column{name: "valid", get: func(r *Row) string { return strconv.FormatBool(r.Valid) }, set: func(r *Row, s string) error {
 		if s != "true" && s != "false" {
 			return fmt.Errorf("%q is neither true nor false", s)
 		}
@@ -117,7 +118,7 @@ func validColumn() column {
 }
 
 func warningsColumn() column {
-	return column{"warnings", func(r *Row) string { return strings.Join(r.Warnings, ";") }, func(r *Row, s string) error {
+	return column{name: "warnings", get: func(r *Row) string { return strings.Join(r.Warnings, ";") }, set: func(r *Row, s string) error {
 		r.Warnings = nil
 		if s != "" {
 			r.Warnings = strings.Split(s, ";")

@@ -47,6 +47,8 @@ func (v Value) percent() string {
 	switch {
 	case p > 0 && p < 0.05:
 		return "<0.1 %"
+	case p < 0 && p > -0.05:
+		return ">-0.1 %"
 	case p < 100 && p > 99.95:
 		return ">99.9 %"
 	default:

@@ -7,7 +7,14 @@ import (
 )
 
 // SchemaVersion is the version of the layout of a result directory. It grows when a reader of the old layout would misread the new.
-const SchemaVersion = 1
+//
+// Version 2 has variants of a profile in one run, whose rows differ in column profile only: a reader of version 1 would pool them. It also
+// has what the profile claims, its phases, controllers and objectives in the manifest. A result of version 1 has none of these, and reads
+// as one without.
+const SchemaVersion = 2
+
+// oldestSchema is the first version that can still be read.
+const oldestSchema = 1
 
 // The states of a run.
 const (
@@ -31,6 +38,7 @@ type Manifest struct {
 	Seed            uint64           `json:"seed"`
 	Pacing          string           `json:"pacing"` // as asked for
 	PacingTest      []Pacing         `json:"pacing_self_test,omitempty"`
+	Sampling        *Sampling        `json:"sampling,omitempty"` // on the ground host
 	Versions        Versions         `json:"versions"`
 	Machine         Machine          `json:"machine"`
 	ModelledMachine *ModelledMachine `json:"modelled_machine,omitempty"` // what the server ran on, on the grounds sim and model
@@ -38,6 +46,13 @@ type Manifest struct {
 	Jobs            int              `json:"jobs,omitempty"`             // points at the same time, on the ground sim
 	Server          Server           `json:"server"`
 	Classes         []Class          `json:"classes"`
+	Paper           *Paper           `json:"paper,omitempty"`
+	Controllers     []ControllerInfo `json:"controllers,omitempty"` // all of the profile that were to be measured, in its order
+	Variants        []Variant        `json:"variants,omitempty"`    // in the order of the profile
+	Phases          []Phase          `json:"phases,omitempty"`      // of the window, in time
+	Claims          []Claim          `json:"claims,omitempty"`
+	Validation      *Validation      `json:"validation,omitempty"` // of a run that holds a prediction against a measurement
+	Allocation      *Allocation      `json:"allocation,omitempty"` // of a budget that is shared; nil of anything else
 	Planned         int              `json:"points_planned"`
 	Capacity        *Capacity        `json:"capacity,omitempty"`
 	Points          []PointFacts     `json:"points"` // in the order in which they ran
@@ -70,6 +85,7 @@ type Figure struct {
 	Name       string `json:"name"`
 	Value      string `json:"value"`
 	Provenance string `json:"provenance"`
+	Spread     Value  `json:"spread,omitzero"` // by which share of it a measured one varied while it was measured
 }
 
 // Server is what was measured.
@@ -83,8 +99,10 @@ type Server struct {
 
 // Class is a kind of request and its objective.
 type Class struct {
-	Name  string  `json:"name"`
-	SLOUS float64 `json:"slo_us,omitempty"`
+	Name       string      `json:"name"`
+	SLOUS      float64     `json:"slo_us,omitempty"`     // the limit of one request: in time or late
+	Objectives []Objective `json:"objectives,omitempty"` // judged in slo.csv
+	Priority   uint8       `json:"priority,omitempty"`   // to the business
 }
 
 // Capacity is what factors of load are shares of. On the ground host it is the outcome of a search for the highest rate at which every class
@@ -133,6 +151,7 @@ type Responses struct {
 
 // PointFacts are the circumstances of one point.
 type PointFacts struct {
+	Variant    string            `json:"variant,omitempty"` // of the profile
 	Controller string            `json:"controller"`
 	Settings   map[string]string `json:"settings,omitempty"`
 	Load       string            `json:"load"`
@@ -151,6 +170,8 @@ type PointFacts struct {
 	LastWords  string            `json:"server_stderr,omitempty"`
 	WallS      float64           `json:"wall_s,omitempty"` // what a modelled point took on the wall clock
 	Events     int64             `json:"events,omitempty"` // of a simulation
+	Sampler    *SamplerFacts     `json:"sampler,omitempty"`
+	Allocation *AllocationFacts  `json:"allocation,omitempty"`
 
 	TimedOutDial     int64 `json:"timed_out_dial,omitempty"`  // of the whole run: waiting for a connection
 	TimedOutWrite    int64 `json:"timed_out_write,omitempty"` // for the kernel to take the request
@@ -173,9 +194,9 @@ func parseManifest(text []byte, name string) (*Manifest, error) {
 	switch v := version.SchemaVersion; {
 	case v == 0:
 		return nil, fmt.Errorf("%s: no schema_version; this is not a manifest of loadgen", name)
-	case v != SchemaVersion:
-		return nil, fmt.Errorf("%s: the results have schema version %d, this loadgen reads version %d; use the loadgen that wrote them",
-			name, v, SchemaVersion)
+	case v < oldestSchema || v > SchemaVersion:
+		return nil, fmt.Errorf("%s: the results have schema version %d, this loadgen reads versions %d to %d; use the loadgen that wrote them",
+			name, v, oldestSchema, SchemaVersion)
 	}
 	var m Manifest
 	if err := json.Unmarshal(text, &m); err != nil {

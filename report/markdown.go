@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -23,8 +24,10 @@ func Markdown(w io.Writer, runs []*Run) error {
 		fmt.Fprintf(&b, "\n**The runs above were made on different grounds (%s); their numbers must not be compared directly.**\n",
 			strings.Join(grounds(runs), ", "))
 	}
-	b.WriteString(howToRead)
-	if slices.ContainsFunc(runs, func(r *Run) bool { return r.Manifest.ModelledMachine != nil }) {
+	if slices.ContainsFunc(runs, func(r *Run) bool { return r.Manifest.Allocation == nil }) {
+		b.WriteString(howToRead)
+	}
+	if slices.ContainsFunc(runs, func(r *Run) bool { return r.Manifest.isModelled() }) {
 		b.WriteString(howToReadModelled)
 	}
 	_, err := w.Write(b.Bytes())
@@ -48,11 +51,22 @@ func (run *Run) markdown(b *bytes.Buffer) {
 		fmt.Fprintf(b, "%s.\n\n", escape(strings.TrimSuffix(m.Title, ".")))
 	}
 	run.summary(b)
-	pooled := run.Pool()
-	for _, class := range classesOf(pooled) {
-		run.classTable(b, class, pooled)
+	run.claimsSection(b)
+	run.validationSection(b)
+	if m.Allocation != nil {
+		run.allocationSection(b) // in place of tables about latency, of which there is none
+	} else {
+		pooled := run.Pool()
+		for _, class := range classesOf(pooled) {
+			run.classTable(b, class, pooled)
+		}
 	}
+	run.objectivesSection(b)
+	run.attributionSection(b)
+	run.settlingSection(b)
+	run.regretSection(b)
 	run.warningsSection(b)
+	run.variantsSection(b)
 	run.capacitySection(b)
 	run.responses(b)
 	run.circumstances(b)
@@ -71,13 +85,13 @@ func (run *Run) summary(b *bytes.Buffer) {
 			valid++
 		}
 	}
-	fmt.Fprintf(b, "Ground `%s`, %d of %d points measured, %d of them valid.", m.Ground, points, m.Planned, valid)
+	fmt.Fprintf(b, "Ground %s, %d of %d points measured, %d of them valid.", code(m.Ground), points, m.Planned, valid)
 	switch m.State {
 	case StateComplete:
 	case StateRunning:
 		b.WriteString(" **The run has not ended, or was killed.**")
 	default:
-		fmt.Fprintf(b, " **The run ended early: %s.**", m.State)
+		fmt.Fprintf(b, " **The run ended early: %s.**", escape(m.State))
 	}
 	if m.Error != "" {
 		fmt.Fprintf(b, " %s.", escape(strings.TrimSuffix(m.Error, ".")))
@@ -98,26 +112,33 @@ func classesOf(pooled []Pooled) []string {
 
 func (run *Run) classTable(b *bytes.Buffer, class string, pooled []Pooled) {
 	fmt.Fprintf(b, "\n## Class %s\n\n", escape(class))
-	for _, c := range run.Manifest.Classes {
-		if c.Name == class && c.SLOUS > 0 {
-			fmt.Fprintf(b, "In time is what is answered within %s.\n\n", Known(c.SLOUS).micros())
-		}
+	if limits := run.limits(class); limits != "" {
+		fmt.Fprintf(b, "In time is what is answered within %s.\n\n", limits)
 	}
 	if class == AllClasses {
 		b.WriteString("The classes pooled; goodput counts each request against the limit of its own class.\n\n")
 	}
-	columns := slices.DeleteFunc(comparison(pooled, true), func(c comparisonColumn) bool { return c.title == "class" })
+	columns := slices.DeleteFunc(comparison(pooled, true), func(c comparisonColumn) bool { return c.title == titleClass })
 	row := func(cell func(c comparisonColumn) string) {
 		for _, c := range columns {
 			b.WriteString("| " + cell(c) + " ")
 		}
 		b.WriteString("|\n")
 	}
+	run.matrices(b, class, pooled)
 	row(func(c comparisonColumn) string { return c.title })
-	fmt.Fprintf(b, "|:--|:--|%s\n", strings.Repeat("--:|", len(columns)-titled+1))
+	for _, c := range columns {
+		b.WriteString(alignment(!c.text))
+	}
+	b.WriteString("|\n")
 	for i := range pooled {
 		if p := &pooled[i]; p.Class == class {
-			row(func(c comparisonColumn) string { return c.cell(p) })
+			row(func(c comparisonColumn) string {
+				if c.text {
+					return escape(c.cell(p))
+				}
+				return c.cell(p)
+			})
 		}
 	}
 }
@@ -151,7 +172,7 @@ func (run *Run) pointsWith(code string) []string {
 		if r.Class != AllClasses || !slices.Contains(r.Warnings, code) {
 			continue
 		}
-		line := fmt.Sprintf("%s at %s, repeat %d", r.Controller, r.Load(), r.Repeat)
+		line := escape(r.at())
 		if note := run.note(r, code); note != "" {
 			line += ": " + escape(note)
 		}
@@ -164,13 +185,19 @@ func (run *Run) pointsWith(code string) []string {
 }
 
 func (run *Run) note(r *Row, code string) string {
-	for i := range run.Manifest.Points {
-		f := &run.Manifest.Points[i]
-		if f.Controller == r.Controller && f.Load == r.Load() && f.Repeat == r.Repeat {
-			return f.Notes[code]
-		}
+	if f := run.factsOf(r); f != nil {
+		return f.Notes[code]
 	}
 	return ""
+}
+
+// at names the point of r for people.
+func (r *Row) at() string {
+	text := fmt.Sprintf("%s at %s, repeat %d", r.Controller, r.Load(), r.Repeat)
+	if v := r.Variant(); v != "" {
+		text += ", variant " + v
+	}
+	return text
 }
 
 func (run *Run) capacitySection(b *bytes.Buffer) {
@@ -284,32 +311,37 @@ func (run *Run) circumstances(b *bytes.Buffer) {
 			line("pacing self-test", "%s at %s/s: send lag p50 %s, p99 %s", p.Pace, Known(p.RPS).rate(), Known(p.LagP50US).micros(), Known(p.LagP99US).micros())
 		}
 	}
+	m.sampling(line)
 	line("seed", "%d", m.Seed)
 	span := "began " + m.Started.UTC().Format(time.DateTime) + " UTC"
 	if !m.Ended.IsZero() {
 		span += fmt.Sprintf(", took %s", m.Ended.Sub(m.Started).Round(time.Second))
 	}
 	line("time", "%s", span)
-	fmt.Fprintf(b, "- command: `%s`\n", strings.ReplaceAll(strings.Join(m.Argv, " "), "`", "'"))
+	fmt.Fprintf(b, "- command: %s\n", code(strings.Join(m.Argv, " ")))
 }
 
 // model describes the machine that took the computer's place.
 func (m *Manifest) model(line func(name, format string, args ...any)) {
-	if m.ModelledMachine == nil {
-		return
+	if m.ModelledMachine != nil {
+		line("modelled machine", "%s", m.ModelledMachine.text())
 	}
-	var figures []string
-	for _, f := range m.ModelledMachine.Figures {
-		figures = append(figures, fmt.Sprintf("%s %s (%s)", f.Name, f.Value, f.Provenance))
-	}
-	name := m.ModelledMachine.Name
-	if name == "" {
-		name = "as the profile says"
-	}
-	line("modelled machine", "%s: %s", name, strings.Join(figures, ", "))
 	if m.TimeScale > 0 {
 		line("time scale", "%d: each modelled second took %d seconds", m.TimeScale, m.TimeScale)
 	}
+}
+
+// text writes a description of a machine on one line.
+func (m *ModelledMachine) text() string {
+	var figures []string
+	for _, f := range m.Figures {
+		provenance := f.Provenance
+		if spread, ok := f.Spread.Get(); ok {
+			provenance += fmt.Sprintf(", spread %.0f %%", 100*spread)
+		}
+		figures = append(figures, fmt.Sprintf("%s %s (%s)", f.Name, f.Value, provenance))
+	}
+	return cmp.Or(m.Name, "as the profile says") + ": " + strings.Join(figures, ", ")
 }
 
 const howToRead = `
@@ -334,9 +366,4 @@ const howToReadModelled = `- *optimum* is what an ideal controller of a modelled
 
 func capitalise(s string) string {
 	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], "\n") + ".\n"
-}
-
-// escape keeps text from being read as Markdown or HTML.
-func escape(s string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;", "\n", " ", "\r", " ", "*", `\*`, "_", `\_`, "`", "'").Replace(s)
 }

@@ -16,6 +16,24 @@ type Run struct {
 	Manifest Manifest
 	Rows     []Row                 // of points.csv, in its order
 	Latency  map[string]*hist.Hist // of histograms.hlog, by Row.Tag; empty while the run goes on
+	Cells    []AllocationCell      // of allocation.csv
+
+	// Of the memory section over time, by point; nil unless something is to be said of it.
+	capacity, changes, periods map[string]series
+
+	facts map[string]*PointFacts // of the manifest, by point; made when it is first needed
+}
+
+// factsOf returns the circumstances of the point that r is of; nil when the manifest has none.
+func (run *Run) factsOf(r *Row) *PointFacts {
+	if len(run.facts) != len(run.Manifest.Points) {
+		run.facts = make(map[string]*PointFacts, len(run.Manifest.Points))
+		for i := range run.Manifest.Points {
+			f := &run.Manifest.Points[i]
+			run.facts[f.point()] = f
+		}
+	}
+	return run.facts[r.Point()]
 }
 
 // ReadDir reads a result directory. A run that was interrupted or is still going on can be read too: what is missing is then missing
@@ -39,6 +57,14 @@ func ReadDir(dir string) (*Run, error) {
 	}
 	if run.Latency, err = readHistograms(filepath.Join(dir, histogramsFile)); err != nil {
 		return nil, err
+	}
+	if run.Cells, err = readAllocation(filepath.Join(dir, allocationFile)); err != nil {
+		return nil, err
+	}
+	if run.needsCapacity() {
+		if err := run.readCapacity(filepath.Join(dir, traceFile)); err != nil {
+			return nil, err
+		}
 	}
 	return run, nil
 }

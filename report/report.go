@@ -6,8 +6,8 @@
 //  1. the harness counts a point and writes its Rows (points.csv), its time series (trace.csv), its latency histograms
 //     (histograms.hlog) and the circumstances (manifest.json) through a Writer;
 //  2. ReadDir reads such a directory into a Run;
-//  3. Pool puts the repeats of each point together;
-//  4. Table, Markdown and CSV show the result.
+//  3. Pool puts the repeats of each point together; Claims, Attributions, Settlings and Attainments say what follows from them;
+//  4. Table, Markdown and CSV show the result, and WriteClaims and its like what followed.
 //
 // A value that is not known is an empty field, never 0, and no field is ever NaN or infinite.
 package report
@@ -143,7 +143,28 @@ func (r *Row) Load() string {
 	return "-"
 }
 
-// Tag names the latency histogram of r in histograms.hlog: controller, load, repeat and class with slashes between them.
-func (r *Row) Tag() string {
-	return strings.Join([]string{r.Controller, r.Load(), strconv.Itoa(r.Repeat), r.Class}, "/")
+// Variant returns the variant of the profile that r is of; empty where the profile has none.
+func (r *Row) Variant() string {
+	_, variant, _ := strings.Cut(r.Profile, "/")
+	return variant
+}
+
+// Point names the point that r is of: what PointLabel says, after its variant where there is one.
+func (r *Row) Point() string {
+	return variantPrefix(r.Variant()) + PointLabel(r.Controller, r.Load(), r.Repeat)
+}
+
+// Tag names the latency histogram of r in histograms.hlog: its Point and its class with a slash between them.
+func (r *Row) Tag() string { return r.Point() + "/" + r.Class }
+
+func variantPrefix(variant string) string {
+	if variant == "" {
+		return ""
+	}
+	return variant + "/"
+}
+
+// point names the point that f is of, as Row.Point does.
+func (f *PointFacts) point() string {
+	return variantPrefix(f.Variant) + PointLabel(f.Controller, f.Load, f.Repeat)
 }

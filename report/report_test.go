@@ -173,6 +173,7 @@ func TestGoldenFiles(t *testing.T) {
 		if bytes.Contains(got, []byte("NaN")) || bytes.Contains(got, []byte("Inf")) {
 			t.Errorf("%s has a number that is none:\n%s", name, got)
 		}
+		sameCells(t, got)
 		golden(t, name, got)
 	}
 	run, err := ReadDir(dir)
@@ -316,7 +317,7 @@ func TestFormats(t *testing.T) {
 		{Known(0).rate(), "0"}, {Known(9.996).rate(), "10.0"}, {Known(999.4).rate(), "999"}, {Known(999.6).rate(), "1.00k"},
 		{Known(31234).rate(), "31.2k"}, {Known(1.5e6).rate(), "1.50M"}, {Value{}.rate(), "–"},
 		{Known(850).micros(), "850 µs"}, {Known(1234).micros(), "1.23 ms"}, {Known(2.5e6).micros(), "2.50 s"},
-		{Known(0).percent(), "0.0 %"}, {Known(0.0001).percent(), "<0.1 %"}, {Known(0.5).percent(), "50.0 %"},
+		{Known(0).percent(), "0.0 %"}, {Known(0.0001).percent(), "<0.1 %"}, {Known(-0.0001).percent(), ">-0.1 %"}, {Known(-0.02).percent(), "-2.0 %"}, {Known(0.5).percent(), "50.0 %"},
 		{Known(0.99999).percent(), ">99.9 %"}, {Known(1).percent(), "100.0 %"},
 	} {
 		if tt.got != tt.want {
@@ -328,7 +329,7 @@ func TestFormats(t *testing.T) {
 func TestSchemaVersionIsChecked(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`{"schema_version": 2, "name": 5}`: "schema version 2, this loadgen reads version 1; use the loadgen that wrote them",
+		`{"schema_version": 3, "name": 5}`: "schema version 3, this loadgen reads versions 1 to 2; use the loadgen that wrote them",
 		`{"name": "x"}`:                    "no schema_version",
 		`{`:                                "manifest.json: unexpected end of JSON input",
 	} {

@@ -8,10 +8,17 @@ import (
 
 // Terminal writes what a run has to say to whoever started it: the comparison, where the requests went, and what must not be believed.
 func Terminal(w io.Writer, run *Run) error {
-	if err := Table(w, run); err != nil {
+	table := Table
+	if run.Manifest.Allocation != nil {
+		table = allocationTable
+	}
+	if err := table(w, run); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, "\n"+run.accounting()+run.capacityLine()+run.unanswered()+run.loop()+run.doubts())
+	if err := run.terminalClaims(w); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n"+run.validationLines()+run.accounting()+run.capacityLine()+run.unanswered()+run.loop()+run.doubts())
 	return err
 }
 
@@ -69,7 +76,7 @@ func (run *Run) doubts() string {
 			switch _, verdict := Explain(code); {
 			case verdict == Empty:
 				empty[code] = append(empty[code], r)
-			case verdict == Finding, verdict == Graded && r.Valid:
+			case verdict == Finding, verdict == Early, verdict == Graded && r.Valid:
 				found[code] = append(found[code], r)
 			case verdict != Harmless && !r.Valid:
 				why[code] = append(why[code], r)
@@ -104,7 +111,7 @@ func (run *Run) reasons(b *strings.Builder, points map[string][]*Row) {
 		}
 		fmt.Fprintf(b, "  %s (%d): %s\n", w.code, len(rows), w.sentence)
 		if note := run.note(rows[0], w.code); note != "" {
-			fmt.Fprintf(b, "    %s at %s, repeat %d: %s\n", rows[0].Controller, rows[0].Load(), rows[0].Repeat, note)
+			fmt.Fprintf(b, "    %s: %s\n", printable(rows[0].at()), printable(note))
 		}
 	}
 }

@@ -9,6 +9,7 @@ const (
 	Empty    Verdict = "a warning; the numbers are right, and say nothing about the controller"
 	Fatal    Verdict = "the numbers must not be believed"
 	Finding  Verdict = "a finding about the server or its connections; the numbers are valid all the same"
+	Early    Verdict = "a warning; the numbers are right for this window, and not what the controller comes to in the end"
 	Graded   Verdict = "the numbers must not be believed when it happened to more than 1 % of the requests"
 )
 
@@ -33,6 +34,7 @@ var warnings = []warning{
 	{"all_failed", Fatal, "No request was answered or shed, all failed or timed out, so the point says nothing about overload."},
 	{"drift", Harmless, "The second half of the window differs from the first. The queue of an overloaded server without control grows for as long as the overload lasts, so its latency mostly says how long the window was."},
 	{"server_died", Finding, "The server ended during the point, which is a finding. What it last wrote to its standard error is in the manifest."},
+	{"unconverged", Early, "The controller was still adapting when the window began, so a claim about it decides nothing. Make the warm-up longer."},
 	{"slots_unlimited", Empty, "The controller judges requests when they leave the Gate's queue, and with unlimited slots nothing waits there: every request goes straight to the cores' run queue, which the controller cannot drop from. So this says nothing about the controller. Set server.settings.slots, to the number of cores for a start."},
 	{"model_late", Harmless, "A few messages came later than the modelled network takes, too few to change the numbers."},
 	{"clock_step", Finding, "The calendar clock was set during the window, or the computer was suspended. Time is measured by a clock that does not notice either."},

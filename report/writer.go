@@ -25,6 +25,13 @@ const (
 	traceFile      = "trace.csv"
 	histogramsFile = "histograms.hlog"
 	reportFile     = "report.md"
+
+	// Those that follow from the others, and are there when they have something to say.
+	claimsFile      = "claims.csv"
+	attributionFile = "attribution.csv"
+	settlingFile    = "settling.csv"
+	allocationFile  = "allocation.csv"
+	sloFile         = "slo.csv"
 )
 
 // Writer writes a result directory while a run goes on. After every point manifest.json and points.csv are whole and up to date;
@@ -39,11 +46,12 @@ type Writer struct {
 	trace    *stream
 	hlog     *stream
 	log      *hist.LogWriter // into hlog
+	cells    allocationSums  // of allocation.csv
 	made     bool            // the directory did not exist
 }
 
 // NewWriter makes the directory and proves that it can be written to. It refuses one that exists and holds anything. order lists the
-// labels of points (see PointLabel) in the order in which their rows shall stand.
+// points (see Row.Point) in the order in which their rows shall stand.
 func NewWriter(dir string, m Manifest, order []string) (*Writer, error) {
 	entries, err := os.ReadDir(dir)
 	if err == nil && len(entries) > 0 {
@@ -99,7 +107,7 @@ func (w *Writer) Discard() {
 }
 
 func (w *Writer) discard() {
-	for _, name := range []string{manifestFile, pointsFile, traceFile, histogramsFile, reportFile, RequestsFile} {
+	for _, name := range []string{manifestFile, pointsFile, traceFile, histogramsFile, reportFile, RequestsFile, claimsFile, attributionFile, settlingFile, sloFile, allocationFile} {
 		os.Remove(filepath.Join(w.dir, name))
 		os.Remove(filepath.Join(w.dir, name+partial))
 	}
@@ -171,10 +179,11 @@ type Point struct {
 	Start     time.Time    // of the window; on the ground sim, where time begins with the warm-up, since the zero time
 	Window    time.Duration
 	Samples   []Sample
+	Cells     []AllocationCell // of an allocation; nil of anything else
 	Facts     PointFacts
 }
 
-// PointLabel names a point: controller, load and repeat.
+// PointLabel names a point of a profile without variants: controller, load and repeat.
 func PointLabel(controller, load string, repeat int) string {
 	return fmt.Sprintf("%s/%s/%d", controller, load, repeat)
 }
@@ -184,6 +193,7 @@ func (w *Writer) Add(p *Point) error {
 	w.rows = append(w.rows, p.Rows...)
 	slices.SortStableFunc(w.rows, func(a, b Row) int { return w.place(&a) - w.place(&b) })
 	w.Manifest.Points = append(w.Manifest.Points, p.Facts)
+	w.cells.add(p)
 	errs := []error{w.writePoints(), w.writeManifest()}
 	if len(p.Rows) > 0 {
 		errs = append(errs, w.trace.fail(writeSamples(w.trace.w, &p.Rows[0], p.Samples)))
@@ -207,7 +217,7 @@ func (w *Writer) epoch() time.Time {
 // groundSim is the ground whose time is virtual.
 const groundSim = "sim"
 
-func (w *Writer) place(r *Row) int { return w.order[PointLabel(r.Controller, r.Load(), r.Repeat)] }
+func (w *Writer) place(r *Row) int { return w.order[r.Point()] }
 
 // Rows returns what was written so far, in the order of points.csv.
 func (w *Writer) Rows() []Row { return w.rows }
@@ -227,7 +237,7 @@ func (w *Writer) Close(at time.Time, state string, cause error) error {
 	}
 	os.Remove(filepath.Join(w.dir, reserveFile))
 	errs := []error{w.writePoints(), w.writeManifest(), w.trace.commit(), w.hlog.commit()}
-	errs = append(errs, w.writeReport())
+	errs = append(errs, w.writeAllocation(), w.writeReport())
 	// The cause first: what it says already is not said again, and it is not returned.
 	all := parts(once(append([]error{cause}, errs...)...))
 	return errors.Join(all[len(parts(once(cause))):]...)
@@ -246,12 +256,29 @@ func (w *Writer) writeManifest() error {
 	})
 }
 
+// writeReport writes what follows from the other files: as it reads them, so will whoever has them later.
 func (w *Writer) writeReport() error {
 	run, err := ReadDir(w.dir)
 	if err != nil {
 		return err
 	}
-	return WriteFile(filepath.Join(w.dir, reportFile), func(out io.Writer) error { return Markdown(out, []*Run{run}) })
+	var errs []error
+	for _, f := range []struct {
+		name  string
+		has   bool
+		write func(io.Writer, *Run) error
+	}{
+		{claimsFile, len(run.Manifest.Claims) > 0, WriteClaims},
+		{attributionFile, len(run.Attributions()) > 0, WriteAttribution},
+		{settlingFile, len(run.Settlings()) > 0, WriteSettling},
+		{sloFile, run.Manifest.hasObjectives(), WriteSLO},
+		{reportFile, true, func(out io.Writer, run *Run) error { return Markdown(out, []*Run{run}) }},
+	} {
+		if f.has {
+			errs = append(errs, WriteFile(filepath.Join(w.dir, f.name), func(out io.Writer) error { return f.write(out, run) }))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // WriteFile writes a file so that it appears whole or not at all.

@@ -33,7 +33,7 @@ build_without_cgo() { CGO_ENABLED=0 go build ./...; }
 
 # The packages whose tests start servers, open sockets or pace a load run one at a time: side by side on two cores they would measure
 # each other. The tests of the commands measure real servers, so even they run one after the other.
-measuring='^spillway/(guard|servers|internal/(drive|harness|poll|target))(/|$)'
+measuring='^spillway/(counters|examples|guard|servers|internal/(calibrate|drive|harness|httptarget|poll|target))(/|$)'
 commands='^spillway/cmd/'
 
 run_tests() {

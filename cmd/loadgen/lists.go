@@ -86,7 +86,10 @@ func showController(w io.Writer, name string) error {
 	fmt.Fprintln(w)
 	return columns(w, func(row func(...string)) error {
 		row("setting", "type", "default", "meaning")
-		for _, s := range e.Settings {
+		for i, s := range e.Settings {
+			if i == e.Common && i > 0 {
+				row() // what follows is the memory section, which every controller has
+			}
 			def := s.Default
 			if s.Unit != "" {
 				def += " " + s.Unit

@@ -98,6 +98,6 @@ Exit codes: 0 done; 1 failed; 2 wrong usage or profile; 3 measured, but not vali
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(runCommand(), driveCommand(), reportCommand(), profilesCommand(), controllersCommand(), selftestCommand(), versionCommand())
+	root.AddCommand(runCommand(), driveCommand(), reportCommand(), profilesCommand(), controllersCommand(), calibrateCommand(), countersCommand(), selftestCommand(), versionCommand())
 	return root
 }

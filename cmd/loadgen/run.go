@@ -8,12 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"spillway/control/catalog"
+	"spillway/internal/harness"
 	"spillway/profiles"
 )
 
 // overrides are the flags of run that change the profile.
 type overrides struct {
 	on, warmUp, window string
+	machine            string
 	set                []string
 	controllers, rates []string
 	repeats            int
@@ -27,14 +29,14 @@ func runCommand() *cobra.Command {
 		Use:   "run PROFILE",
 		Short: "Measure every point of a profile",
 		Long: `run measures every point of a profile (controllers × loads × repeats, in an order shuffled by the seed), writes a result directory
-and prints the comparison. PROFILE is the name of a shipped profile (see 'loadgen profiles') or a file.
+and prints the comparison, and whether what the profile claims holds. PROFILE is the name of a shipped profile (see 'loadgen profiles') or a file.
 
 A profile runs on one of three grounds:
   host   this machine: real servers, clients and sockets, real time
   sim    a modelled machine in virtual time, in this process: fast, and the same seed gives the same bytes
   model  a modelled machine in stretched time: real servers and sockets, so that a laptop shows what a large machine would do
 The last two need a machine: the profile's, or --set machine=NAME. Every duration and rate is then modelled time.`,
-		Example: "  loadgen run quickstart\n  loadgen run quickstart --rates 5k,10k --set controllers.1.settings.target=2ms\n" +
+		Example: "  loadgen run quickstart\n  loadgen run svalinn-synthetic\n  loadgen run quickstart --rates 5k,10k --set controllers.1.settings.target=2ms\n" +
 			"  loadgen run model-check --on sim\n  loadgen run model-check --on model --time-scale 200\n" +
 			"  loadgen run model-check --on sim --set machine=xl170 --set machine.bus.total=55GB",
 		Args: cobra.ExactArgs(1),
@@ -51,6 +53,7 @@ The last two need a machine: the profile's, or --set machine=NAME. Every duratio
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.on, "on", "", "ground: sim, model or host; the profile's by default")
+	f.StringVar(&o.machine, "machine", "", "the modelled machine: a `name` of a shipped one, or a file such as 'loadgen calibrate' writes; the profile's by default")
 	f.StringArrayVar(&o.set, "set", nil, "`key=value`: set any key of the resolved profile, lists by index (controllers.0.settings.limit=8); repeatable")
 	f.StringSliceVar(&o.controllers, "controllers", nil, "only these: labels of the profile, or names of controllers with default settings")
 	f.StringSliceVar(&o.rates, "rates", nil, "offered rates in requests per second (50k,1.2M) instead of the profile's load")
@@ -79,27 +82,45 @@ func (o *overrides) apply(cmd *cobra.Command, p *profiles.Profile) (*profiles.Pr
 		}
 		set = append(set, a)
 	}
-	flag := func(name, key, value string) {
+	// The flags are about the profile that --set leaves, whose lists may be of another length.
+	p, err := p.Set(set)
+	if err != nil {
+		return nil, err
+	}
+	set = nil
+	// What a flag says wins over what the variants of the profile have there.
+	flag := func(name, value string, keys ...string) {
 		if cmd.Flags().Changed(name) {
-			set = append(set, profiles.Assignment{Key: key, Value: value, Origin: "--" + name + " " + value})
+			origin := "--" + name + " " + value
+			set = append(set, profiles.Assignment{Key: keys[0], Value: value, Origin: origin})
+			set = append(set, p.Unvaried(origin, keys...)...)
 		}
 	}
-	flag("on", "on", o.on)
-	flag("warmup", "warmup", o.warmUp)
-	flag("window", "window", o.window)
-	flag("repeats", "repeats", strconv.Itoa(o.repeats))
-	flag("seed", "seed", strconv.FormatUint(o.seed, 10))
+	flag("on", o.on, "on")
+	flag("machine", o.machine, "machine")
+	flag("warmup", o.warmUp, "warmup")
+	flag("window", o.window, "window")
+	flag("repeats", strconv.Itoa(o.repeats), "repeats")
+	flag("seed", strconv.FormatUint(o.seed, 10), "seed")
+	if cmd.Flags().Changed("warmup") { // of all, those too that have one of their own
+		for i := range p.Controllers {
+			set = append(set, profiles.Assignment{Key: fmt.Sprintf("controllers.%d.warmup", i), Value: "null", Origin: "--warmup " + o.warmUp})
+		}
+	}
 	if cmd.Flags().Changed("rates") {
 		for _, r := range o.rates {
 			if _, err := profiles.ParseRate(r); err != nil {
 				return nil, fmt.Errorf("--rates: %w", err)
 			}
 		}
-		flag("rates", "load", "{rates: ["+strings.Join(o.rates, ", ")+"]}")
+		flag("rates", "["+strings.Join(o.rates, ", ")+"]", "load.rates", "load.of_capacity", "load.phases")
+		for _, key := range []string{"load.of_capacity", "load.phases"} {
+			set = append(set, profiles.Assignment{Key: key, Value: "null", Origin: "--rates " + strings.Join(o.rates, ",")})
+		}
 	}
-	p, err := p.Set(set)
+	p, err = p.Set(set)
 	if err != nil || !cmd.Flags().Changed("controllers") {
 		return p, err
 	}
-	return p.WithControllers(o.controllers, catalog.Names())
+	return p.WithControllers(o.controllers, harness.ControllerNames(p, catalog.Names()))
 }

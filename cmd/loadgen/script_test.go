@@ -54,9 +54,18 @@ func binaries(t testing.TB) string {
 
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	scripts(t, "testdata/script")
+}
+
+// TestScriptsAlone has the scripts that keep every core busy: beside others, those would not be valid. A test that is not parallel runs before all
+// that are.
+func TestScriptsAlone(t *testing.T) { scripts(t, "testdata/alone") }
+
+func scripts(t *testing.T, of string) {
+	t.Helper()
 	dir := binaries(t)
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: of,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", dir+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("TERM", "dumb")

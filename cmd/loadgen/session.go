@@ -22,6 +22,9 @@ type session struct {
 	record    bool
 	jobs      int // 0 for the default of the ground
 	timeScale int // likewise
+
+	tracePeriod time.Duration // 0 for the default
+	provider    string
 }
 
 func (s *session) flags(cmd *cobra.Command) {
@@ -29,6 +32,8 @@ func (s *session) flags(cmd *cobra.Command) {
 	f.StringVar(&s.out, "out", "", "results `folder`; must be empty or not exist (default results/<UTC>-<name>)")
 	f.StringVar(&s.pace, "pace", "auto", "how the sender waits: auto (sleep, with a real-time priority where permitted and four cores or more), sleep, spin (a whole core)")
 	f.BoolVar(&s.record, "record", false, "write requests.bin, 64 bytes for every request; 'loadgen report --format requests' reads it")
+	f.DurationVar(&s.tracePeriod, "trace-period", 0, "sample memory traffic and pressure so often on host, 1ms or more (default 10ms)")
+	f.StringVar(&s.provider, "provider", "", "take memory traffic on host from this `source` or fail; 'loadgen counters' lists them")
 	f.BoolVar(&s.quiet, "quiet", false, "no progress on standard error")
 	f.BoolVar(&s.verbose, "verbose", false, "a line of progress for every phase of a point, not one for the point; where there is no terminal")
 }
@@ -45,6 +50,7 @@ func (s *session) measure(cmd *cobra.Command, p *profiles.Profile) error {
 	progress := newProgress(cmd.ErrOrStderr(), s.quiet, s.verbose)
 	outcome, err := harness.Run(cmd.Context(), harness.Config{
 		Profile: p, Out: out, Pace: s.pace, NoPreload: s.noPreload, Record: s.record, Jobs: s.jobs, TimeScale: s.timeScale,
+		Measuring: measuring{}, TracePeriod: s.tracePeriod, Counter: s.provider,
 		Argv: os.Args, Version: moduleVersion(), Observe: progress.observe,
 	})
 	progress.close()

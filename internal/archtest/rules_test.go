@@ -17,48 +17,83 @@ var mayImport = map[string][]string{
 	"internal/hist":     {},
 	"internal/evq":      {},
 	"internal/cache":    {},
+	"internal/graphdb":  {},
+	"internal/frames":   {},
 	"internal/archtest": {},
 
 	// What a request is, what is asked, when, and what is written down of it.
 	"control":          {"clock"},
 	"machine":          {"clock", "internal/evq"},
-	"workloads":        {"internal/dist", "machine"},
+	"workloads":        {"internal/dist", "internal/frames", "machine"},
 	"internal/arrival": {"clock", "internal/dist"},
 	"internal/reqlog":  {"clock"},
 
 	// Mechanisms. They compose in Chain and in the catalog, never in each other.
 	"control/aqm":         {"clock", "control"},
 	"control/limit":       {"clock", "control"},
+	"control/credit":      {"clock", "control"},
+	"control/seda":        {"clock", "control"},
+	"control/dagor":       {"clock", "control"},
+	"control/bouncer":     {"clock", "control"},
+	"control/staging":     {"clock", "control"},
+	"control/capacity":    {"clock", "control"},
+	"control/bandit":      {"clock"},
+	"control/memsem":      {"clock", "control", "control/bandit"},
 	"control/catalog":     {"clock", "control", "control/*"},
 	"control/controltest": {"clock", "control", "control/catalog"},
-	"guard":               {"clock", "control"},
+	"guard":               {"clock", "control", "control/aqm"},
+	"guard/levels":        {"control"},
 	"machine/station":     {"clock", "control", "machine"},
 
 	// The client side.
-	"internal/load":   {"clock", "control", "workloads", "internal/arrival", "internal/dist", "internal/evq", "internal/reqlog", "internal/hist"},
-	"internal/target": {"clock", "control", "workloads", "internal/evq", "internal/hist", "internal/load", "internal/reqlog", "internal/memproto", "internal/poll"},
-	"internal/drive":  {"clock", "workloads", "internal/arrival", "internal/load", "internal/reqlog", "internal/stats"},
+	"internal/load":       {"clock", "control", "workloads", "internal/arrival", "internal/dist", "internal/evq", "internal/reqlog", "internal/hist"},
+	"internal/target":     {"clock", "control", "workloads", "internal/dist", "internal/evq", "internal/hist", "internal/load", "internal/reqlog", "internal/memproto", "internal/poll"},
+	"internal/httptarget": {"clock", "control", "workloads", "internal/load", "internal/reqlog", "internal/poll"},
+	"internal/drive":      {"clock", "workloads", "internal/arrival", "internal/hist", "internal/load", "internal/reqlog", "internal/stats"},
+
+	// What memory, processors and scheduler are doing.
+	"counters/sysfs":         {},
+	"counters/perf":          {},
+	"counters/pressure":      {"clock", "counters/sysfs"},
+	"counters/perf/perftest": {"counters/perf"},
+	"counters":               {"clock", "counters/sysfs", "counters/perf", "counters/pressure", "internal/poll"},
 
 	// Virtual time.
-	"sim": {"clock", "control", "workloads", "machine", "machine/station", "internal/evq", "internal/load", "internal/reqlog"},
+	"sim": {"clock", "control", "workloads", "machine", "machine/station", "internal/dist", "internal/evq", "internal/load", "internal/reqlog"},
+
+	"sim/allocation": {"control/capacity", "internal/dist"},
 
 	// The server side.
 	"servers":           {"clock", "control", "machine", "machine/station", "internal/evq", "internal/memproto", "internal/poll"},
 	"servers/synthetic": {"servers", "internal/memproto", "machine"},
+	"servers/mailbox":   {"servers", "internal/memproto", "machine", "workloads", "guard/levels"},
+	"servers/web":       {"clock", "control", "control/capacity", "guard", "internal/cache", "machine", "servers/synthetic"},
+	"servers/allocator": {"clock", "control/capacity"},
 	"servers/memcached": {"servers", "internal/memproto", "internal/cache"},
+	"servers/rocksdb":   {"servers", "internal/dist", "internal/memproto", "workloads"},
+	"servers/graph":     {"servers", "internal/graphdb", "internal/memproto", "machine"},
+	"servers/dataframe": {"servers", "internal/frames", "internal/memproto", "machine", "workloads"},
 
 	// Experiments and results.
 	"report":   {"internal/hist", "internal/stats", "internal/reqlog"},
 	"profiles": {"internal/arrival", "internal/dist", "machine", "workloads"},
 	"internal/harness": {
-		"clock", "control", "control/catalog", "workloads", "machine", "machine/station", "sim", "profiles", "report",
-		"internal/arrival", "internal/dist", "internal/load", "internal/drive", "internal/target", "internal/reqlog", "internal/hist", "internal/stats",
+		"clock", "control", "control/catalog", "workloads", "machine", "machine/station", "sim", "sim/allocation", "control/capacity", "profiles", "report",
+		"internal/arrival", "internal/dist", "internal/frames", "internal/graphdb", "internal/load", "internal/drive", "internal/target", "internal/httptarget", "internal/reqlog", "internal/hist", "internal/stats", "counters",
 	},
+	"internal/calibrate": {"clock", "counters", "machine", "profiles", "internal/drive", "internal/load", "internal/target"},
+
+	// Programs to start from.
+	"examples/httpserver": {"control", "control/catalog", "guard"},
+	"examples/workerpool": {"control", "control/catalog", "guard"},
+	"examples/bouncer":    {"control", "control/catalog", "guard"},
+	"examples/staging":    {"control", "control/staging", "guard", "guard/levels"},
 
 	// Commands: flags, a config, one call.
-	"cmd/loadgen": {"control/catalog", "profiles", "report", "internal/harness"},
+	"cmd/loadgen": {"control/catalog", "counters", "profiles", "report", "internal/harness", "internal/calibrate"},
 	"cmd/refserver": {
-		"control", "control/catalog", "workloads", "machine", "profiles", "internal/dist", "internal/memproto", "servers", "servers/*",
+		"control", "control/catalog", "workloads", "machine", "profiles", "internal/dist", "internal/frames", "internal/graphdb", "internal/memproto", "servers", "servers/*", "guard/levels",
+		"clock", "counters", "counters/pressure",
 	},
 }
 
@@ -95,10 +130,10 @@ var importers = []importer{
 	{"github.com/olekukonko/tablewriter", []string{"report", "cmd/*"}, "tables are made where results are printed"},
 	{"github.com/vbauerster/mpb/v8", []string{"cmd/*"}, "progress is drawn by the command, never in a measured path"},
 	{"github.com/goccy/go-yaml", []string{"profiles"}, "the strict loader, with line and column, is the only reader of YAML"},
-	{"github.com/prometheus/client_golang", []string{"servers"}, "metrics are an endpoint of the server, not a habit of every package"},
+	{"github.com/prometheus/client_golang", []string{"servers", "servers/web"}, "metrics are an endpoint of the server, not a habit of every package"},
 	{"github.com/prometheus/procfs", []string{"counters", "internal/harness"}, "kernel figures come from one place"},
-	{"golang.org/x/sys", []string{"counters", "internal/cache", "internal/drive", "internal/poll", "internal/target", "servers"}, "system calls stay where sockets, pacing, mapped memory and counters are; the rest is portable"},
-	{"gonum.org/v1/gonum", []string{"internal/stats", "machine"}, "numerical methods stay behind our own names"},
+	{"golang.org/x/sys", []string{"counters", "counters/*", "test", "internal/cache", "internal/calibrate", "internal/drive", "internal/httptarget", "internal/poll", "internal/target", "servers"}, "system calls stay where sockets, pacing, mapped memory and counters are; the rest is portable"},
+	{"gonum.org/v1/gonum", []string{"internal/frames", "internal/stats", "machine", "test"}, "numerical methods stay behind our own names"},
 	{"github.com/google/go-cmp", []string{"test"}, "it is for tests"},
 	{"pgregory.net/rapid", []string{"test"}, "it is for tests"},
 	{"github.com/cockroachdb/datadriven", []string{"test"}, "it is for tests"},
@@ -110,15 +145,15 @@ var importers = []importer{
 var (
 	// pure runs under virtual time as well as real time.
 	pure = []string{
-		"control", "control/*", "workloads", "sim", "machine", "machine/*",
+		"control", "control/*", "workloads", "sim", "sim/*", "machine", "machine/*",
 		"internal/arrival", "internal/dist", "internal/load", "internal/stats", "internal/hist", "internal/reqlog",
 	}
 	// timeless is pure and what must give the same bytes for the same input.
 	timeless = append([]string{"report"}, pure...)
 	// decides is what decides on requests or models them.
-	decides = []string{"control", "control/*", "workloads", "sim", "machine", "machine/*"}
+	decides = []string{"control", "control/*", "workloads", "sim", "sim/*", "machine", "machine/*"}
 	// paced is where a wrong sleep becomes a wrong measurement.
-	paced = []string{"servers", "servers/*", "internal/drive", "internal/target", "internal/poll"}
+	paced = []string{"servers", "servers/*", "internal/drive", "internal/target", "internal/httptarget", "internal/poll"}
 	all   = []string{"*"}
 )
 

@@ -43,8 +43,8 @@ const Overhead = int64(headerBytes)
 // MaxCounters is how many counters there are for whoever uses a cache; see Locked.Count.
 const MaxCounters = 32
 
-// Shards are enough for the loops of a large server to rarely meet, and few enough for a small cache not to be spread thin.
-const maxShards = 64
+// MaxShards bounds the number of shards: they are enough for the loops of a large server to rarely meet, and few enough for a small cache not to be spread thin.
+const MaxShards = 64
 
 // Cache is the store. Its methods are safe for concurrent use.
 type Cache struct {
@@ -70,7 +70,7 @@ func New(c Config) (*Cache, error) {
 		return nil, err
 	}
 	n := 1
-	for n < maxShards && n < 4*runtime.GOMAXPROCS(0) && c.Memory/int64(2*n) >= 4*MinMemory {
+	for n < MaxShards && n < 4*runtime.GOMAXPROCS(0) && c.Memory/int64(2*n) >= 4*MinMemory {
 		n *= 2
 	}
 	cache := &Cache{config: c, seed: maphash.MakeSeed(), arena: a, shards: make([]shard, n)}
@@ -104,10 +104,15 @@ func (c *Cache) NextCAS() uint64 { return c.cas.Add(1) }
 // key, of at most 255 bytes, must not change until then.
 func (c *Cache) Acquire(key []byte) Locked {
 	h := maphash.Bytes(c.seed, key)
-	s := &c.shards[int(h>>32)&(len(c.shards)-1)]
+	s := &c.shards[c.shardOf(h)]
 	s.mu.Lock()
 	return Locked{shard: s, key: key, hash: uint32(h)}
 }
+
+func (c *Cache) shardOf(hash uint64) int { return int(hash>>32) & (len(c.shards) - 1) }
+
+// ShardOf returns the number of the shard that a key belongs to, and so of the lock that Acquire takes: from 0 to MaxShards - 1.
+func (c *Cache) ShardOf(key []byte) int { return c.shardOf(maphash.Bytes(c.seed, key)) }
 
 // Locked is the shard of one key, locked.
 type Locked struct {

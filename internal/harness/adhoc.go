@@ -44,9 +44,6 @@ const defaultClasses = "[{name: get, share: 1, key: spillway-, keys: 10000, valu
 // Profile returns the profile that the load amounts to. It is made of text, so that it passes the same checks as any other and the
 // manifest shows what was run.
 func (a *AdHoc) Profile() (*profiles.Profile, error) {
-	if strings.HasPrefix(a.Target, "http://") || strings.HasPrefix(a.Target, "https://") {
-		return nil, usage("target %s: this version cannot drive HTTP servers yet; write memcached://host:port or memcached:///path.sock", a.Target)
-	}
 	if err := refuseTarget(a.Target); err != nil {
 		return nil, usageError{err}
 	}
@@ -141,6 +138,8 @@ func (a *AdHoc) sending() (text string) {
 // classes returns the part of the profile that says what is asked.
 func (a *AdHoc) classes() string {
 	switch {
+	case a.Classes == "" && overHTTP(a.Target):
+		return ", classes: " + httpClasses(a.Target)
 	case a.Classes == "":
 		return ", classes: " + defaultClasses
 	case strings.HasPrefix(strings.TrimSpace(a.Classes), "["):

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"spillway/internal/reqlog"
-	"spillway/internal/target"
 	"spillway/workloads"
 )
 
@@ -30,7 +29,7 @@ var counters = [workloads.NumKinds][]string{
 func serverCounts(ctx context.Context, url string) Counts {
 	ctx, cancel := context.WithTimeout(ctx, statsDeadline)
 	defer cancel()
-	stats, err := target.Stats(ctx, url, "")
+	stats, err := serverStats(ctx, url, "")
 	if err != nil {
 		return Counts{Why: err.Error()}
 	}

@@ -30,12 +30,20 @@ type Config struct {
 	Jobs      int    // points simulated at the same time; 0 for one a core. Beyond 1 on sim only
 	TimeScale int    // wall-clock time that a unit of modelled time takes on model; 0 for the default
 
+	TracePeriod time.Duration // between samples of this computer on host; 0 for the default
+	Counter     string        // the source of memory traffic to be used, or none; empty for the best that works
+
 	Argv    []string    // for the manifest
 	Version string      // of loadgen, for the manifest
 	Observe func(Event) // is told where the run stands, from one goroutine at a time, never the measuring one; may be nil
 
 	recording *recording      // nil unless Record
 	pacing    []report.Pacing // of this computer
+	tracing   *tracing        // nil unless this computer is measured
+
+	// Measuring measures this computer for a profile that validates a model of it; nil where no profile does.
+	Measuring  Measuring
+	validation *validation // nil unless the profile asks for one
 }
 
 // Event says where a run stands.
@@ -91,34 +99,32 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	if c.Observe == nil {
 		c.Observe = func(Event) {}
 	}
-	if err := refuse(c.Profile); err != nil {
-		return Outcome{}, err
+	for _, run := range c.Profile.Runs() {
+		if err := refuse(run); err != nil {
+			return Outcome{}, err
+		}
 	}
 	if err := c.ground(); err != nil {
 		return Outcome{}, err
 	}
-	if c.Profile.On != groundSim {
+	if err := c.validate(ctx); err != nil {
+		return Outcome{}, err
+	}
+	if c.Profile.On != groundSim && !isAllocation(c.Profile) {
 		var err error
 		if c.pacing, err = pacing(ctx); err != nil {
 			return Outcome{}, err
 		}
 	}
-	e := experiment{config: c, now: time.Now}
-	var err error
-	switch c.Profile.On {
-	case groundSim, groundModel:
-		if e.modelled, err = newModelled(c.Profile); err != nil {
+	if c.Profile.On == groundHost {
+		var err error
+		if c.tracing, err = openTracing(ctx, &c); err != nil {
 			return Outcome{}, err
 		}
-		if c.Profile.On == groundSim {
-			e.runner = &simulation{e.modelled}
-			break
-		}
-		e.runner, err = newModel(&e.config, e.modelled)
-	default:
-		e.runner, err = newHost(&e.config)
+		defer c.tracing.close()
 	}
-	if err != nil {
+	e := experiment{config: c, now: time.Now}
+	if err := e.prepare(); err != nil {
 		return Outcome{}, err
 	}
 	return e.run(ctx)
@@ -144,6 +150,12 @@ func (c *Config) ground() error {
 	case c.Jobs > 1 && on != groundSim:
 		return usage("--jobs %d: on %s one point is measured at a time, since two would measure each other; more belong to --on sim", c.Jobs, on)
 	}
+	if c.Record && isAllocation(c.Profile) {
+		return usage("--record: an allocation does not record its requests")
+	}
+	if err := c.checkTracing(); err != nil {
+		return err
+	}
 	if c.Record && on == groundSim {
 		return usage("--record: a simulation does not record its requests; --on host and --on model do")
 	}
@@ -160,17 +172,20 @@ func (c *Config) ground() error {
 
 // experiment is a run in progress.
 type experiment struct {
-	config   Config
-	runner   Runner
-	modelled *modelled // nil on host
-	now      func() time.Time
+	config Config
+	runner Runner
+	models []*modelled // by variant; none on host
+	now    func() time.Time
 
-	writer *report.Writer
-	done   int
-	total  int
-	spent  time.Duration // on the points that are done
-	what   string        // is being measured
-	out    Outcome
+	writer    *report.Writer
+	done      int
+	total     int
+	work      float64       // of all points, in whatever takes the time on this ground; see cost
+	worked    float64       // of those that are done
+	spent     time.Duration // on those
+	simulated int64         // requests, those of the warm-up included
+	what      string        // is being measured
+	out       Outcome
 }
 
 func (e *experiment) run(ctx context.Context) (Outcome, error) {
@@ -189,7 +204,14 @@ func (e *experiment) run(ctx context.Context) (Outcome, error) {
 		}
 	}
 	e.remarks()
+	began := e.now()
 	err = errors.Join(e.measure(ctx), e.runner.Close())
+	if e.simulated > 0 {
+		e.note("%d requests were simulated in %s, those of the warm-up included", e.simulated, e.now().Sub(began).Round(100*time.Millisecond))
+	}
+	if here, server, sampled := e.writer.Manifest.SamplingCost(); sampled {
+		e.note("sampling took up to %.2f %% of a core here, and %.2f %% in the server", 100*here, 100*server)
+	}
 	if e.config.recording != nil {
 		err = errors.Join(err, e.config.recording.close())
 	}
@@ -216,17 +238,21 @@ func (e *experiment) measure(ctx context.Context) error {
 		return err
 	}
 	e.total = len(points)
+	for i := range points {
+		e.work += e.cost(&points[i])
+	}
 	if e.config.Profile.On == groundSim {
 		return e.sideBySide(ctx, points)
 	}
 	shuffle(points, e.config.Profile.Seed)
+	measuredFirst(points)
 	return e.oneByOne(ctx, points)
 }
 
 // remarks tells what of the profile has no effect on this ground.
 func (e *experiment) remarks() {
 	p := e.config.Profile
-	if m := p.Machine; p.On == groundHost && m != nil && m.Ref != profiles.HostMachine {
+	if m := p.Machine; p.On == groundHost && e.config.validation == nil && m != nil && m.Ref != profiles.HostMachine {
 		e.note("the profile's machine is not used on the ground host, which measures this one")
 	}
 	if p.Server.Kind == "external" && !e.config.NoPreload {
@@ -234,25 +260,49 @@ func (e *experiment) remarks() {
 			e.note("a memcached that holds what this workload stores is started with %s", flags)
 		}
 	}
-	if e.modelled == nil {
+	if len(e.models) > 0 {
+		if unused := e.models[0].settings.unused; len(unused) > 0 {
+			e.note("server.settings %s: not used on the ground %s, whose server is modelled", strings.Join(unused, ", "), p.On)
+		}
+	}
+	e.open(p)
+}
+
+// open says which sections let everybody pass: none but the memory section has a limit, and that only under a controller that has one.
+func (e *experiment) open(p *profiles.Profile) {
+	work, err := p.Workload.Synthetic()
+	if err != nil || len(work.Sections) == 0 {
 		return
 	}
-	if unused := e.modelled.settings.unused; len(unused) > 0 {
-		e.note("server.settings %s: not used on the ground %s, whose server is modelled", strings.Join(unused, ", "), p.On)
+	if others := work.Sections[1:]; len(others) > 0 {
+		e.note("sections %s let everybody pass: the section that a controller limits is called %s", strings.Join(others, ", "), profiles.MemorySection)
 	}
-	if len(e.modelled.work.Sections) > 0 {
-		e.note("sections (%s) let everybody pass: no controller of this version limits them", strings.Join(e.modelled.work.Sections, ", "))
+	var off []string
+	for i := range p.Controllers {
+		if c := &p.Controllers[i]; !limitsMemory(c, checkEnvironment(p)) {
+			off = append(off, c.Label())
+		}
+	}
+	if len(off) > 0 && work.EntersMemory() {
+		e.note("the section memory lets everybody pass under %s, which have `section: off`", strings.Join(off, ", "))
 	}
 }
 
 // points returns what is to be measured, in the order of the profile.
 func (e *experiment) points(ctx context.Context) ([]Point, error) {
 	p := e.config.Profile
-	if e.modelled != nil {
+	if e.config.validation != nil {
+		return e.compared()
+	}
+	if len(e.models) > 0 {
 		return e.analytic()
 	}
-	if len(p.Load.OfCapacity) == 0 {
-		return points(p, 0), nil
+	if len(p.Variants) > 0 || len(p.Load.OfCapacity) == 0 {
+		var list []Point
+		for i, run := range p.Runs() {
+			list = append(list, points(run, i, 0)...)
+		}
+		return list, nil
 	}
 	capacity, err := e.search(ctx)
 	if capacity != nil {
@@ -270,62 +320,60 @@ func (e *experiment) points(ctx context.Context) ([]Point, error) {
 		held = "which is not certain to hold"
 	}
 	e.note("capacity %.0f requests per second (between %.0f, %s, and %.0f, which did not)", capacity.RPS, capacity.Low, held, capacity.High)
-	return points(p, capacity.RPS), nil
+	return points(p, 0, capacity.RPS), nil
 }
 
 // analytic returns the points of a ground on which the capacity follows from the model.
 func (e *experiment) analytic() ([]Point, error) {
-	c := e.modelled.capacity
-	if c.Bottleneck == "" { // nothing is ever full
-		return points(e.config.Profile, 0), nil
+	var list []Point
+	for i, m := range e.models {
+		c := m.capacity
+		if c.Bottleneck == "" { // nothing is ever full
+			list = append(list, points(m.profile, i, 0)...)
+			continue
+		}
+		if len(e.models) == 1 {
+			e.writer.Manifest.Capacity = &c
+			e.note("capacity %.0f requests per second, bottleneck: %s", c.RPS, c.Bottleneck)
+		} else {
+			e.note("variant %s: capacity %.0f requests per second, bottleneck: %s", m.profile.Variant(), c.RPS, c.Bottleneck)
+		}
+		list = append(list, points(m.profile, i, c.RPS)...)
 	}
-	e.writer.Manifest.Capacity = &c
-	e.note("capacity %.0f requests per second, bottleneck: %s", c.RPS, c.Bottleneck)
-	return points(e.config.Profile, c.RPS), e.writer.Update()
+	return list, e.writer.Update()
 }
 
 func (e *experiment) phase(phase string) {
 	ev := Event{What: e.what, Phase: phase, Done: e.done, Total: e.total}
-	if e.total > 0 {
-		p := e.config.Profile
-		each := time.Duration(0) // what a simulation takes shows once one is done
-		switch {
-		case e.done > 0:
-			each = e.spent / time.Duration(e.done)
-		case p.On != groundSim:
-			each = (p.WarmUp+p.Window)*time.Duration(max(e.config.TimeScale, 1)) + setUpGuess
-		}
-		ev.Left = each * time.Duration(e.total-e.done)
+	switch {
+	case e.total == 0: // a search
+	case e.worked > 0:
+		ev.Left = time.Duration(float64(e.spent) * (e.work - e.worked) / e.worked)
+	case e.config.Profile.On != groundSim: // what a simulation takes shows once one is done
+		ev.Left = time.Duration(e.work)
 	}
 	e.config.Observe(ev)
 }
 
-// setUpGuess is what starting and filling a server may take, until the first point tells.
+// cost returns what a point takes, to compare it with others: simulations by their requests, since each is some work, all else by its
+// nanoseconds of the wall clock.
+func (e *experiment) cost(p *Point) float64 {
+	t := p.spans(p.of(e.config.Profile))
+	length := t.warmUp + t.window
+	if e.config.validation != nil && p.of(e.config.Profile).On == groundSim {
+		return float64(setUpGuess) // which is long for one, and no measure of requests that could be mixed with that of time
+	}
+	if e.config.Profile.On == groundSim {
+		return 1 + p.Rate*length.Seconds()
+	}
+	return float64(length*time.Duration(max(e.config.TimeScale, 1)) + setUpGuess)
+}
+
+// setUpGuess is what starting and filling a server may take.
 const setUpGuess = 2 * time.Second
 
 func (e *experiment) note(format string, args ...any) {
 	e.config.Observe(Event{Note: fmt.Sprintf(format, args...)})
-}
-
-// manifest returns the circumstances of the run as far as they are known at its start.
-func (e *experiment) manifest() report.Manifest {
-	p := e.config.Profile
-	m := report.Manifest{
-		Name: p.Name, Title: p.Title, Ground: p.On, State: report.StateRunning, Started: e.now().UTC(),
-		Argv: e.config.Argv, Seed: p.Seed, Pacing: e.config.Pace, PacingTest: e.config.pacing,
-		Versions: report.Versions{Module: e.config.Version, Go: goVersion(), Kernel: kernelVersion()},
-		Machine:  machineFacts(),
-		Server:   report.Server{Kind: p.Server.Kind, Target: p.Server.Settings["target"]},
-		Planned:  len(labels(p)), ProfileText: p.Text(), ResolvedProfile: string(p.Resolved()),
-	}
-	for i := range p.Workload.Classes {
-		c := &p.Workload.Classes[i]
-		m.Classes = append(m.Classes, report.Class{Name: c.Name, SLOUS: micros(c.SLO.Limit)})
-	}
-	if e.modelled != nil {
-		m.ModelledMachine, m.TimeScale, m.Jobs = e.modelled.facts(), e.config.TimeScale, e.config.Jobs
-	}
-	return m
 }
 
 // DefaultOut returns where the results of a run called name go when the user did not say.

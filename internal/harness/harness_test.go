@@ -408,12 +408,10 @@ func TestRefuse(t *testing.T) {
 		t.Fatalf("a profile that can be run is refused: %v", err)
 	}
 	tests := []struct{ old, new, want string }{
-		{"kind: memcached", "kind: rocksdb", "server.kind: rocksdb"},
-		{"kind: memcached", "kind: memcached, replicas: 2", "server.replicas"},
-		{"name: fake", "name: fake\nretry: {to: other, budget: 0.1}", "retry"},
-		{"rates: [100, 200]", "phases: [{for: 1s, rate: 1k}]", "load.phases"},
-		{"name: fake", "name: fake\nclaims: [{text: x, metric: goodput_rps, controller: codel}]", "claims"},
-		{"slo: 10ms", "slo: {p50: 1ms, p90: 2ms}", "slo of class a"},
+		{"kind: memcached", "kind: web", "server.kind: web"},
+		{"{kind: memcached}", "{kind: memcached, replicas: 2}\nretry: {to: other, budget: 0.1}", "3:1: retry: gomemcache chooses the server"},
+		{"{name: codel}", "{name: seda}", "workload.client: gomemcache has no half of the control, which seda needs"},
+		{"{name: codel}", "{name: codel, settings: {section: try, bandit: oracle}}", "9:68: controllers: codel: the bandit oracle is told the best capacity by the model"},
 		{"{name: codel}", "{name: codel, settings: {targt: 5ms}}", `9:54: controllers: codel: controller codel: unknown setting "targt"`},
 		{"{name: codel}", "{name: codel, settings: {interval: 5, target: 5ms}}", `9:54: controllers: codel: `},
 		{"{name: codel}", "{name: codle}", `9:30: controllers: codle: unknown controller "codle"; did you mean "codel"?`},
@@ -424,9 +422,14 @@ func TestRefuse(t *testing.T) {
 		{"kind: memcached", "kind: memcached, settings: {max_item: 100MiB}", `2:38: server.settings: the largest item`},
 		{"kind: memcached", "kind: memcached, settings: {deadline: 5}", `2:38: server.settings.deadline: duration "5" has no unit`},
 		{"kind: memcached", "kind: external, settings: {target: 'memcached://x:1'}", "write [{name: none}]"},
+		{"kind: memcached", "kind: external, replicas: 2, settings: {target: 'memcached://x:1'}", "2:26: server.replicas: servers that run already are started by nobody"},
 	}
 	for _, tt := range tests {
-		err := refuse(profile(t, tt.old, tt.new))
+		pairs := []string{tt.old, tt.new}
+		if strings.Contains(tt.want, "gomemcache") {
+			pairs = append(pairs, "kind: kv", "kind: kv\n  client: gomemcache")
+		}
+		err := refuse(profile(t, pairs...))
 		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "fake.yaml:") {
 			t.Errorf("%s: error %v, want it to have %q", tt.new, err, tt.want)
 		}
@@ -576,7 +579,7 @@ func TestAdHocProfile(t *testing.T) {
 		t.Errorf("with a preset: %v, %v", p, err)
 	}
 	for field, change := range map[string]func(*AdHoc){
-		"http":         func(a *AdHoc) { a.Target = "http://localhost/" },
+		"TLS is not":   func(a *AdHoc) { a.Target = "https://localhost/" },
 		"host:port":    func(a *AdHoc) { a.Target = "localhost:11211" },
 		"11211":        func(a *AdHoc) { a.Target = "memcached://127.0.0.1" }, // which an example in the message has
 		"a port is":    func(a *AdHoc) { a.Target = "memcached://127.0.0.1:99999" },

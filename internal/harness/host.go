@@ -4,6 +4,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,6 +48,7 @@ type Result struct {
 	LastWord string // what it last wrote to its standard error, when it died
 
 	MemBWSource string
+	Converged   report.Value  // share of clients whose half of the control had found its place; unknown where they do not say
 	Optimum     []float64     // requests per second by class that could be served at best; nil when that is not known
 	Ceiling     []float64     // likewise by a controller that must admit all classes alike
 	Wall        time.Duration // what a modelled point took on the wall clock
@@ -55,6 +57,8 @@ type Result struct {
 	Profile  *profiles.Profile
 	Modelled bool // the machine is: what a server counts and when it began say nothing of this computer
 	NoReads  bool // misses are to be expected: nothing was preloaded
+	Sampler  *report.SamplerFacts
+	Ready    *report.Point // what is to be written, where it does not come from a tally; else nil
 }
 
 // Totals counts every request of a run by kind and fate.
@@ -68,40 +72,62 @@ type host struct {
 	flags   []string // for refserver, from server.settings
 	procs   int      // GOMAXPROCS of refserver
 	probed  *server  // of Probe
-	url     string   // of an external server, its names resolved; empty until it was asked
+	classed bool     // refserver knows the classes, by the keys of the workload
+	graph   graphSize
+	url     string // of an external server, its names resolved; empty until it was asked
 
 	modelled *modelled // nil unless the server's machine is modelled
 	scale    int       // of time then; 0 otherwise
 }
 
-func newHost(c *Config) (*host, error) {
-	h := &host{profile: c.Profile, config: c}
+func newHost(c *Config, p *profiles.Profile) (*host, error) {
+	h := &host{profile: p, config: c}
 	if !c.NoPreload {
-		if err := refusePreload(c.Profile); err != nil {
+		if err := refusePreload(p); err != nil {
 			return nil, err
 		}
 	}
-	if c.Profile.Server.Kind == "external" {
-		for k := range c.Profile.Server.Settings {
+	if p.Server.Kind == "external" {
+		for k := range p.Server.Settings {
 			if k != "target" {
-				return nil, mistake(c.Profile, "server.settings."+k, "server.settings: external has no setting %q; it takes target", k)
+				return nil, mistake(p, "server.settings."+k, "server.settings: external has no setting %q; it takes target", k)
 			}
 		}
-		if err := refuseTarget(c.Profile.Server.Settings["target"]); err != nil {
-			return nil, mistake(c.Profile, "server.settings.target", "server.settings: %w", err)
+		if err := refuseTarget(p.Server.Settings["target"]); err != nil {
+			return nil, mistake(p, "server.settings.target", "server.settings: %w", err)
 		}
 		return h, nil
 	}
 	var err error
-	if h.flags, err = serverFlags(c.Profile); err != nil {
+	if h.flags, err = serverFlags(p); err != nil {
 		return nil, err
 	}
-	if limit := tightest(c.Profile); limit > 0 && c.Profile.Server.Settings["slo"] == "" {
+	if limit := tightest(p); limit > 0 && p.Server.Settings["slo"] == "" {
 		h.flags = append(h.flags, "--slo", limit.String())
+	}
+	if err := h.know(); err != nil {
+		return nil, err
 	}
 	h.procs = serverCores()
 	h.binary, err = findServer()
 	return h, err
+}
+
+// know sees to it that the server knows the classes of the workload, and that we know its graph.
+func (h *host) know() (err error) {
+	if h.profile.Workload.Kind == kindGraph {
+		if h.graph, err = sizeOfGraph(h.profile); err != nil {
+			return err
+		}
+	}
+	w, err := h.workload()
+	if err != nil {
+		return err
+	}
+	if flags, err := tellApart(h.profile, w); err == nil { // a controller that needed it has been refused
+		h.flags, h.classed = append(h.flags, flags...), true
+	}
+	return nil
 }
 
 // serverCores returns how many cores a server that we start may use. On a small machine one is left to the generator: sharing the last
@@ -117,18 +143,34 @@ func serverCores() int {
 	return n
 }
 
-// server is one server under measurement.
+// server is what is under measurement: one server, or several replicas.
 type server struct {
-	url     string
-	process *process // nil when somebody else runs it
-	facts   report.Server
-	stored  int64
+	url       string     // of all of them
+	processes []*process // of the replicas; none when somebody else runs it
+	extra     [][]string // arguments of each replica of its own; nil for none
+	folders   []string   // to be removed in the end
+	loaded    bool       // they have what the workload reads from the start
+	facts     report.Server
+	stored    int64
 }
 
 func (s *server) stop() {
-	if s.process != nil {
-		s.process.stop()
+	for _, p := range s.processes {
+		p.stop()
 	}
+	for _, folder := range s.folders {
+		_ = os.RemoveAll(folder) // it is a temporary one
+	}
+}
+
+// dead returns a replica that has ended although nobody stopped it, nil when all live.
+func (s *server) dead() *process {
+	for _, p := range s.processes {
+		if p.died() {
+			return p
+		}
+	}
+	return nil
 }
 
 // Run implements Runner.
@@ -138,12 +180,12 @@ func (h *host) Run(ctx context.Context, p Point) (Result, error) {
 		return Result{}, err
 	}
 	defer s.stop()
-	return h.measure(ctx, s, &p, spans{h.profile.WarmUp, h.profile.Window, h.profile.Drain})
+	return h.measure(ctx, s, &p, p.spans(h.profile))
 }
 
 // Probe implements Prober. The server is started and filled by the first probe, and anew if it died.
 func (h *host) Probe(ctx context.Context, p Point, warmUp, window time.Duration) (Result, error) {
-	if h.probed == nil || h.probed.process != nil && h.probed.process.died() {
+	if h.probed == nil || h.probed.dead() != nil {
 		s, err := h.start(ctx, &profiles.Controller{Name: "none"}, p.Seed, p.observe)
 		if err != nil {
 			return Result{}, err
@@ -170,21 +212,19 @@ func (h *host) Close() error { return nil }
 func (h *host) start(ctx context.Context, c *profiles.Controller, seed uint64, observe func(string)) (*server, error) {
 	s := &server{facts: report.Server{Kind: h.profile.Server.Kind}}
 	if h.binary != "" {
-		observe("server")
-		args := append([]string{h.profile.Server.Kind, "--listen", "127.0.0.1:0"}, h.flags...)
-		s.facts.Argv = append([]string{serverName}, withoutFolders(args)...)
-		s.facts.GOMAXPROCS = h.procs
-		args = append(args, "--control", c.Name, "--seed", strconv.FormatUint(seed, 10))
-		for _, setting := range settingList(c.Settings) {
-			args = append(args, "--control-set", setting)
-		}
-		env := append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(h.procs))
-		var err error
-		if s.process, err = startProcess(ctx, h.binary, args, env); err != nil {
+		if err := h.prepareStores(ctx, s, observe); err != nil {
+			s.stop()
 			return nil, err
 		}
-		s.url = "memcached://" + s.process.addr
+		observe("server")
+		if err := h.launch(ctx, s, c, seed); err != nil {
+			s.stop()
+			return nil, err
+		}
 	} else {
+		if overHTTP(h.profile.Server.Settings["target"]) {
+			h.url = h.profile.Server.Settings["target"]
+		}
 		if h.url == "" {
 			within, cancel := context.WithTimeout(ctx, dialDeadline)
 			defer cancel()
@@ -196,19 +236,58 @@ func (h *host) start(ctx context.Context, c *profiles.Controller, seed uint64, o
 		s.url = h.url
 	}
 	s.facts.Target = h.profile.Server.Settings["target"]
-	if err := h.fill(ctx, s, observe); err != nil {
+	fill := h.fill
+	if overHTTP(s.url) {
+		fill = h.fillHTTP
+	}
+	if err := fill(ctx, s, observe); err != nil {
 		s.stop()
 		return nil, err
 	}
 	return s, nil
 }
 
+// launch starts the replicas of a server.
+func (h *host) launch(ctx context.Context, s *server, c *profiles.Controller, seed uint64) error {
+	common := append([]string{h.profile.Server.Kind, "--listen", "127.0.0.1:0"}, h.flags...)
+	s.facts.Argv = append([]string{serverName}, withoutFolders(common)...)
+	s.facts.GOMAXPROCS = h.procs
+	if h.samples() {
+		common = append(common, "--trace-period", h.config.tracing.period.String())
+	}
+	env := append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(h.procs))
+	var addresses []string
+	for i := range h.replicas() {
+		args := append(slices.Clone(common), "--control", c.Name, "--seed", strconv.FormatUint(replicaSeed(seed, i), 10))
+		for _, setting := range settingList(withBusiness(c, h.profile)) {
+			args = append(args, "--control-set", setting)
+		}
+		if s.extra != nil {
+			args = append(args, s.extra[i]...)
+		}
+		p, err := startProcess(ctx, h.binary, args, env)
+		if err != nil {
+			return err
+		}
+		s.processes = append(s.processes, p)
+		addresses = append(addresses, p.addr)
+	}
+	s.url = "memcached://" + strings.Join(addresses, ",")
+	return nil
+}
+
+// replicas returns how many servers are measured together.
+func (h *host) replicas() int { return max(h.profile.Server.Replicas, 1) }
+
+// samples reports whether this computer is sampled, and the server samples itself: a modelled machine shows what it does by itself.
+func (h *host) samples() bool { return h.config.tracing != nil && h.modelled == nil }
+
 // sensedCores returns how many cores the server's core-time is a share of: those that it may use, or those of its modelled machine.
 func (h *host) sensedCores() cores {
 	if h.modelled != nil {
-		return cores{n: h.modelled.spec.Cores, modelled: true}
+		return cores{n: h.modelled.spec.Cores * h.replicas(), modelled: true, replicas: h.replicas()}
 	}
-	return cores{n: h.procs}
+	return cores{n: h.procs * h.replicas(), replicas: h.replicas()}
 }
 
 // withoutFolders returns arguments as a manifest has them: results are passed on to others, to whom our folders mean nothing.
@@ -235,7 +314,7 @@ func (h *host) fill(ctx context.Context, s *server, observe func(string)) error 
 		return err
 	}
 	reads, ok := asked.(workloads.Preloader)
-	if !ok || h.config.NoPreload {
+	if !ok || h.config.NoPreload || s.loaded {
 		return nil
 	}
 	observe("preload")
@@ -251,25 +330,18 @@ func (h *host) fill(ctx context.Context, s *server, observe func(string)) error 
 
 // explain adds what a dead server last said to an error that its death may have caused.
 func (h *host) explain(s *server, err error) error {
-	if s.process != nil && s.process.died() {
-		return fmt.Errorf("%w; the server has ended (%w)%s", err, s.process.ended(), s.process.words())
+	if p := s.dead(); p != nil {
+		return fmt.Errorf("%w; the server has ended (%w)%s", err, p.ended(), p.words())
 	}
 	return err
 }
 
 func (h *host) workload() (workloads.Workload, error) {
-	if h.profile.Workload.Kind == "synthetic" {
-		work, err := h.profile.Workload.Synthetic()
-		if err != nil {
-			return nil, err
-		}
-		return workloads.NewSynthetic(work.Classes)
+	w, err := asked(h.profile, h.graph)
+	if s, ok := w.(*workloads.Synthetic); ok && err == nil && h.classed {
+		err = s.Mark()
 	}
-	classes, err := h.profile.Workload.KVClasses()
-	if err != nil {
-		return nil, err
-	}
-	return workloads.NewKV(classes)
+	return w, err
 }
 
 // spans are the lengths of the phases of one load.
@@ -282,7 +354,8 @@ func (h *host) measure(ctx context.Context, s *server, p *Point, t spans) (Resul
 	if err != nil {
 		return r, err
 	}
-	plan, err := h.plan(s, p, t, timing.Clock)
+	clients := &halves{}
+	plan, err := h.plan(s, p, t, timing.Clock, clients)
 	if err != nil {
 		return r, err
 	}
@@ -294,16 +367,26 @@ func (h *host) measure(ctx context.Context, s *server, p *Point, t spans) (Resul
 	lasting := context.WithoutCancel(ctx)
 	r.Before = serverCounts(lasting, s.url)
 	watch := startWatch(lasting, s, plan.Clock, h.sensedCores())
+	var sampled *trail
+	if h.samples() && !p.steady {
+		if sampled, err = h.config.tracing.begin(lasting, s, plan.Clock); err != nil {
+			watch.stop()
+			return r, err
+		}
+	}
 	r.Load, err = drive.Run(ctx, plan)
 	end(&r.Load, p.ofRequests(h.profile))
 	r.Totals = Totals(r.Load.Totals.Keys)
+	r.Converged = clients.converged()
 	watch.stop()
+	if sampled != nil {
+		err = errors.Join(err, sampled.stop(lasting))
+	}
 	if r.Load.Tally == nil {
 		return r, h.explain(s, err)
 	}
-	r.Died = s.process != nil && s.process.died()
-	if r.Died {
-		r.Ended, r.LastWord = s.process.ended().Error(), strings.TrimPrefix(s.process.words(), ": ")
+	if dead := s.dead(); dead != nil {
+		r.Died, r.Ended, r.LastWord = true, dead.ended().Error(), strings.TrimPrefix(dead.words(), ": ")
 		err = nil // closing connections to a dead server fails, which is no news
 	} else {
 		r.After = serverCounts(lasting, s.url)
@@ -314,10 +397,13 @@ func (h *host) measure(ctx context.Context, s *server, p *Point, t spans) (Resul
 		r.MemBW, r.MemBWSource = watch.bandwidth(r.Load.Tally.From, r.Load.Tally.To)
 	}
 	r.Samples = append(tallySamples(r.Load.Tally), r.Samples...)
+	if sampled != nil {
+		sampled.fill(&r, r.Load.Tally.From, r.Load.Tally.To)
+	}
 	return r, err
 }
 
-func (h *host) plan(s *server, p *Point, t spans, now clock.Clock) (drive.Plan, error) {
+func (h *host) plan(s *server, p *Point, t spans, now clock.Clock, clients *halves) (drive.Plan, error) {
 	w := &h.profile.Workload
 	sources, err := h.sources(p, t)
 	if err != nil {
@@ -327,13 +413,16 @@ func (h *host) plan(s *server, p *Point, t spans, now clock.Clock) (drive.Plan, 
 	if err != nil {
 		return drive.Plan{}, err
 	}
-	var model *target.Model
+	open, err := h.opener(s.url, p, clients)
+	if err != nil {
+		return drive.Plan{}, err
+	}
 	span := load.BucketSpan
 	if h.modelled != nil {
-		model, span = &target.Model{Network: h.modelled.spec.Network}, period(t.window, spansPerWindow)
+		span = period(t.window, spansPerWindow)
 	}
 	return drive.Plan{
-		Generator: sources[0], More: sources[1:], Classes: loadClasses(h.profile), Open: h.opener(s.url, model), Clock: now, Dial: dialDeadline,
+		Generator: sources[0], More: sources[1:], Classes: loadClasses(h.profile), Open: open, Clock: now, Dial: dialDeadline,
 		WarmUp: t.warmUp, Window: t.window, Drain: t.drain, Span: span, Pace: drive.Pace(h.config.Pace), SkipLate: skip, Progress: phases(p.observe),
 	}, nil
 }

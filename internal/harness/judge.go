@@ -22,6 +22,7 @@ const (
 	warnUncounted   = "uncounted" // the server's counts are not known
 	warnMisses      = "misses"
 
+	warnUnconverged    = "unconverged"     // clients had not found their place
 	warnSlotsUnlimited = "slots_unlimited" // the controller acts on a queue that nothing waits in
 )
 
@@ -52,12 +53,16 @@ func judge(p *Point, r *Result) *report.Point {
 	v := verdict{valid: r.Load.Valid(), warnings: slices.Clone(r.Load.Warnings), notes: map[string]string{}}
 	v.explainDrive(r, &all)
 	v.server(r, &all)
+	refused := float64(all.Fates[reqlog.Refused]) > mostRefused*float64(all.Arrivals())
+	if share, ok := r.Converged.Get(); ok && share < leastConverged && refused {
+		v.warn(warnUnconverged, fmt.Sprintf("%.0f %% of the clients had found their rate by the end of the window", 100*share))
+	}
 	slices.Sort(v.warnings)
 
 	base := p.row()
-	base.Profile, base.Ground = r.Profile.Name, r.Profile.On
+	base.Profile, base.Ground = r.Profile.RowName(), r.Profile.On
 	base.CPURatio, base.MemBWBytesPerS, base.MemBWSource = r.CPU, r.MemBW, r.MemBWSource
-	base.CreditsMean, base.MemSemMean = meanOf(r.Samples, "credits"), meanOf(r.Samples, "memsem")
+	base.CreditsMean, base.MemSemMean = meanOf(r.Samples, "credits"), meanOf(r.Samples, meterMemsem)
 	base.Valid, base.Warnings = v.valid, v.warnings
 	out := &report.Point{Start: r.Began, Window: r.Load.Tally.Window(), Samples: r.Samples}
 	for i := range r.Load.Tally.Classes {
@@ -76,10 +81,10 @@ func judge(p *Point, r *Result) *report.Point {
 	out.Rows = append(out.Rows, pooled)
 	out.Latencies = append(out.Latencies, all.Latency)
 	out.Facts = report.PointFacts{
-		Controller: base.Controller, Settings: p.Controller.Settings, Load: base.Load(), Repeat: p.Repeat, Seed: p.Seed,
+		Variant: r.Profile.Variant(), Controller: base.Controller, Settings: p.Controller.Settings, Load: base.Load(), Repeat: p.Repeat, Seed: p.Seed,
 		WindowS: r.Load.Tally.Window().Seconds(), RealTime: r.Load.RealTime, Preloaded: r.Stored,
 		SenderCPU: r.Load.SenderCPU, Notes: v.notes, LastWords: r.LastWord,
-		WallS: r.Wall.Seconds(), Events: r.Events, SmallestScale: r.Load.SmallestScale,
+		WallS: r.Wall.Seconds(), Events: r.Events, SmallestScale: r.Load.SmallestScale, Sampler: r.Sampler,
 	}
 	describe(&out.Facts, r, &all)
 	if r.Profile.On != groundSim {

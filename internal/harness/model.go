@@ -29,7 +29,7 @@ type stretched struct {
 
 // newModel returns the runner of the ground model.
 func newModel(c *Config, m *modelled) (Runner, error) {
-	h, err := newHost(c)
+	h, err := newHost(c, m.profile)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"spillway/control"
 	"spillway/internal/dist"
+	"spillway/internal/graphdb"
 	"spillway/machine"
 	"spillway/machine/station"
 	"spillway/profiles"
@@ -28,6 +29,8 @@ type modelled struct {
 	spec     machine.Spec
 	work     profiles.SyntheticWork    // of a synthetic workload
 	table    map[string]workloads.Cost // of a key-value workload
+	graph    *graphdb.Graph            // that queries are about
+	frame    *workloads.FrameCosts     // of operations on a data frame
 	demands  []machine.Demand          // by class, of one request; Offered is not set
 	shares   []float64                 // of the arrivals, by class
 	capacity report.Capacity
@@ -36,14 +39,17 @@ type modelled struct {
 
 // serverSettings are the keys of server.settings that say something to a modelled server.
 type serverSettings struct {
-	slots, queue     int // 0 for no limit
-	deadline, slo    time.Duration
-	unused           []string // settings of the real server that the model has no counterpart of
+	slots, queue  int // 0 for no limit
+	deadline, slo time.Duration
+	unused        []string // settings of the real server that the model has no counterpart of
 }
 
 func newModelled(p *profiles.Profile) (*modelled, error) {
+	p, err := besideWork(p)
+	if err != nil {
+		return nil, err
+	}
 	m := &modelled{profile: p}
-	var err error
 	if m.spec, err = modelledMachine(p); err != nil {
 		return nil, err
 	}
@@ -95,12 +101,27 @@ func modelledSettings(p *profiles.Profile) (s serverSettings, err error) {
 		case "slo":
 			s.slo, err = dist.ParseDuration(text)
 		case settingCosts: // read where it is needed
+			if p.Server.Kind == kindMailbox {
+				return s, unknownSetting(p, key)
+			}
 		default:
 			if !slices.Contains(known, key) {
 				return s, unknownSetting(p, key)
 			}
+			var boxes workloads.MailboxConfig
+			if ours, _ := describesMailboxes(&boxes, key, text); ours {
+				continue // read where it is needed
+			}
+			var source frameSource
+			if ours, _ := describesFrame(&source, key, text); ours {
+				continue
+			}
+			var shape graphdb.Shape
+			if ours, _ := describesGraph(&shape, key, text); ours {
+				continue
+			}
 			// On model there is a real server too, to which they say what they always do.
-			if p.On == groundSim || key == settingThreads {
+			if p.On == groundSim || ofThisComputer(key) {
 				s.unused = append(s.unused, key)
 			}
 		}
@@ -119,14 +140,36 @@ func (m *modelled) costs() (err error) {
 		if m.work, err = p.Workload.Synthetic(); err != nil {
 			return usage("%s: workload: %w", p.File(), err)
 		}
-		if p.Server.Settings[settingCosts] != "" {
-			return usage("%s: server.settings.costs: synthetic work has its own costs; leave it out", p.File())
-		}
 		w, err := workloads.NewSynthetic(m.work.Classes)
 		if err != nil {
 			return usage("%s: workload: %w", p.File(), err)
 		}
 		m.demands, m.shares = w.Mean(m.spec.Bus)
+	case kindMailbox:
+		w, err := mailboxLoad(p)
+		if err != nil {
+			return usage("%s: workload: %w", p.File(), err)
+		}
+		m.demands, m.shares = w.Mean(m.spec.Bus)
+	case kindGraph:
+		if p.Server.Settings[settingCosts] != "" {
+			return unknownSetting(p, settingCosts)
+		}
+		if m.graph, err = graphOf(p); err != nil {
+			return err
+		}
+		if m.demands, m.shares, err = meanCosts(m.graph, p, m.spec.Bus); err != nil {
+			return usage("%s: workload: %w", p.File(), err)
+		}
+	case kindDataFrame:
+		rows, err := frameRows(p)
+		if err != nil {
+			return err
+		}
+		if m.frame, err = frameCosts(p, rows); err != nil {
+			return err
+		}
+		m.demands, m.shares = m.frame.Mean(m.spec.Bus)
 	case "kv":
 		t, err := p.CostsFor()
 		if err != nil {
@@ -163,11 +206,34 @@ func (m *modelled) keyValue() (*workloads.KV, error) {
 	return workloads.NewKV(classes)
 }
 
-// workload returns what is asked, and what that costs. Workloads have state, so each point has its own.
-func (m *modelled) workload() (workloads.Workload, sim.Coster, error) {
+// workload returns what is asked in a run whose window begins after warmUp, and what that costs. Workloads have state, so each point has
+// its own.
+func (m *modelled) workload(warmUp time.Duration) (workloads.Workload, sim.Coster, error) {
+	w, costs, err := m.constant()
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err = vary(w, m.profile, warmUp)
+	return w, costs, err
+}
+
+// constant returns what is asked while shares do not change.
+func (m *modelled) constant() (workloads.Workload, sim.Coster, error) {
 	if m.profile.Workload.Kind == "synthetic" {
 		w, err := workloads.NewSynthetic(m.work.Classes)
 		return w, sim.OwnSteps{}, err
+	}
+	if m.profile.Workload.Kind == kindMailbox {
+		w, err := mailboxLoad(m.profile)
+		return w, sim.OwnSteps{}, err
+	}
+	if m.profile.Workload.Kind == kindGraph {
+		w, err := graphLoad(m.profile, measure(m.graph))
+		return w, newGraphCosts(m.graph), err
+	}
+	if m.profile.Workload.Kind == kindDataFrame {
+		w, err := frameLoad(m.profile, 0)
+		return w, m.frame, err
 	}
 	kv, err := m.keyValue()
 	if err != nil {
@@ -184,23 +250,39 @@ func (m *modelled) station(s control.Stack) station.Config {
 		Controller: s.Controller,
 		Gate:       control.GateConfig{Slots: m.settings.slots, Queue: m.settings.queue},
 		Machine:    m.spec, Locks: len(m.work.Locks),
-		Sections: station.Sections(s, len(m.work.Sections)), LockQueues: station.LockQueues(s, len(m.work.Locks)),
+		Sections: station.Sections(s, max(len(m.work.Sections), 1)), LockQueues: station.LockQueues(s, len(m.work.Locks)),
 	}
 }
 
-// offered returns the demands of the classes at a rate of all.
-func (m *modelled) offered(rate float64) []machine.Demand {
+// replicas returns how many servers there are.
+func (m *modelled) replicas() int { return max(m.profile.Server.Replicas, 1) }
+
+// machines returns the machines of all replicas as one, which the requests are spread over as well as can be.
+func (m *modelled) machines() machine.Spec {
+	spec, n := m.spec, m.replicas()
+	spec.Cores *= n
+	spec.Bus.Total *= float64(n)
+	spec.RAM *= int64(n)
+	return spec
+}
+
+// offered returns the demands of the classes at a rate of all, on all replicas.
+func (m *modelled) offered(rate float64, shares []float64) []machine.Demand {
 	demands := slices.Clone(m.demands)
 	for i := range demands {
-		demands[i].Offered = rate * m.shares[i]
+		demands[i].Offered = rate * shares[i]
+		demands[i].Locks = slices.Clone(demands[i].Locks)
+		for l := range demands[i].Locks {
+			demands[i].Locks[l] /= float64(m.replicas()) // each has its own
+		}
 	}
 	return demands
 }
 
-// findCapacity returns the rate at which the first resource is full, and which one that is.
+// findCapacity returns the rate at which the first resource is full with the classes' own shares, and which one that is.
 func (m *modelled) findCapacity() report.Capacity {
-	demands := m.offered(1)
-	c := report.Capacity{Analytic: true, RPS: machine.Headroom(m.spec, demands)}
+	demands, all := m.offered(1, m.shares), m.machines()
+	c := report.Capacity{Analytic: true, RPS: machine.Headroom(all, demands)}
 	fullest := 0.0
 	fill := func(name string, limit float64, use func(*machine.Demand) float64) {
 		sum := 0.0
@@ -211,8 +293,8 @@ func (m *modelled) findCapacity() report.Capacity {
 			fullest, c.Bottleneck = sum/limit, name
 		}
 	}
-	fill("cores", float64(m.spec.Cores), func(d *machine.Demand) float64 { return d.Core.Seconds() })
-	fill("bus", m.spec.Bus.Total, func(d *machine.Demand) float64 { return d.Bytes })
+	fill("cores", float64(all.Cores), func(d *machine.Demand) float64 { return d.Core.Seconds() })
+	fill("bus", all.Bus.Total, func(d *machine.Demand) float64 { return d.Bytes })
 	for l, name := range m.work.Locks {
 		fill("lock "+name, 1, func(d *machine.Demand) float64 {
 			if l < len(d.Locks) {
@@ -224,18 +306,12 @@ func (m *modelled) findCapacity() report.Capacity {
 	return c
 }
 
-// best fills in what the model says could be served at best at this point's load.
-func (m *modelled) best(r *Result, rate float64) {
-	demands := m.offered(rate)
-	r.Optimum, r.Ceiling = machine.Optimum(m.spec, demands), machine.Ceiling(m.spec, demands)
-}
-
 // facts describes the modelled machine for the manifest.
 func (m *modelled) facts() *report.ModelledMachine {
 	d := m.profile.Machine
 	f := &report.ModelledMachine{Name: d.Name, Figures: []report.Figure{{Name: "cores", Value: strconv.Itoa(d.Cores), Provenance: d.Origin("cores")}}}
 	add := func(name, value string) {
-		f.Figures = append(f.Figures, report.Figure{Name: name, Value: value, Provenance: d.Origin(name)})
+		f.Figures = append(f.Figures, report.Figure{Name: name, Value: value, Provenance: d.Origin(name), Spread: known(d.Spread, name)})
 	}
 	if d.Bus != nil {
 		add("bus.total", d.Bus.Total.String()+"/s")

@@ -3,6 +3,7 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,13 +21,27 @@ type Point struct {
 	Repeat     int             // from 1
 	Seed       uint64          // of the arrivals. It depends on the repeat only, so all controllers face the same sequences
 
+	profile *profiles.Profile // the variant that it is of
+	variant int               // its number
 	observe func(phase string)
 	steady  bool // leave out the shape of the rate: a probe is about one rate
 }
 
 // String names the point for progress and errors.
 func (p Point) String() string {
-	return fmt.Sprintf("%s at %s, repeat %d", p.Controller.Label(), p.row().Load(), p.Repeat)
+	text := fmt.Sprintf("%s at %s, repeat %d", p.Controller.Label(), p.row().Load(), p.Repeat)
+	if v := p.row().Variant(); v != "" {
+		return v + ": " + text
+	}
+	return text
+}
+
+// of returns the variant that the point is of; whole where it was not said.
+func (p *Point) of(whole *profiles.Profile) *profiles.Profile { return cmp.Or(p.profile, whole) }
+
+// spans returns the lengths of the phases of the point.
+func (p *Point) spans(of *profiles.Profile) spans {
+	return spans{cmp.Or(p.Controller.WarmUp, of.WarmUp), of.Window, of.Drain}
 }
 
 // ofRequests describes the point for requests.bin.
@@ -40,19 +55,25 @@ func (p *Point) ofRequests(of *profiles.Profile) report.PointOfRequests {
 
 // row returns the columns of a row that the point decides.
 func (p Point) row() *report.Row {
+	name := ""
+	if p.profile != nil {
+		name = p.profile.RowName()
+	}
 	return &report.Row{
-		Controller: p.Controller.Label(), OfferedTargetRPS: report.Known(p.Rate), LoadFactor: string(p.Factor),
+		Profile: name, Controller: p.Controller.Label(), OfferedTargetRPS: report.Known(p.Rate), LoadFactor: string(p.Factor),
 		Repeat: p.Repeat, Seed: p.Seed,
 	}
 }
 
-// points lists the points of p in its order. Factors are of capacity.
-func points(p *profiles.Profile, capacity float64) []Point {
+// points lists the points of p, which is the variant of that number, in its order. Factors are of capacity.
+func points(p *profiles.Profile, variant int, capacity float64) []Point {
 	var list []Point
 	for _, c := range p.Controllers {
 		add := func(factor profiles.Factor, rate float64) {
 			for repeat := 1; repeat <= p.Repeats; repeat++ {
-				list = append(list, Point{Controller: c, Factor: factor, Rate: rate, Repeat: repeat, Seed: seedOf(p.Seed, repeat)})
+				list = append(list, Point{
+					Controller: c, Factor: factor, Rate: rate, Repeat: repeat, Seed: seedOf(p.Seed, repeat), profile: p, variant: variant,
+				})
 			}
 		}
 		for _, r := range p.Load.Rates {
@@ -60,6 +81,12 @@ func points(p *profiles.Profile, capacity float64) []Point {
 		}
 		for _, f := range p.Load.OfCapacity {
 			add(f, f.Value()*capacity)
+		}
+		if len(p.Load.Phases) > 0 {
+			add("", p.Load.MeanRate())
+		}
+		if isAllocation(p) {
+			add("", offered(&p.Workload))
 		}
 	}
 	return list
@@ -77,8 +104,10 @@ func seedOf(seed uint64, repeat int) uint64 {
 // labels lists the labels of the points of p in its order, which do not depend on its capacity.
 func labels(p *profiles.Profile) []string {
 	var list []string
-	for _, pt := range points(p, 1) {
-		list = append(list, report.PointLabel(pt.Controller.Label(), pt.row().Load(), pt.Repeat))
+	for i, run := range p.Runs() {
+		for _, pt := range points(run, i, 1) {
+			list = append(list, pt.row().Point())
+		}
 	}
 	return list
 }

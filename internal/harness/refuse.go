@@ -13,63 +13,93 @@ import (
 
 // kindsOn lists, for each ground, the kinds of servers that can be run there and the workloads that each of them answers.
 var kindsOn = map[string]map[string][]string{
-	groundHost:  {"memcached": {"kv"}, "synthetic": {"synthetic"}, "external": {"kv"}},
-	groundModel: {"memcached": {"kv"}, "synthetic": {"synthetic"}},
-	groundSim:   {"memcached": {"kv"}, "rocksdb": {"kv"}, "synthetic": {"synthetic"}},
+	groundHost:  {"memcached": {"kv"}, "rocksdb": {"kv"}, "synthetic": {"synthetic"}, "mailbox": {"mailbox"}, "graph": {"graph"}, "dataframe": {"dataframe"}, "external": {"kv"}},
+	groundModel: {"memcached": {"kv"}, "rocksdb": {"kv"}, "synthetic": {"synthetic"}, "mailbox": {"mailbox"}, "graph": {"graph"}, "dataframe": {"dataframe"}},
+	groundSim:   {"memcached": {"kv"}, "rocksdb": {"kv"}, "synthetic": {"synthetic"}, "mailbox": {"mailbox"}, "graph": {"graph"}, "dataframe": {"dataframe"}},
 }
 
 // Grounds returns the grounds on which p can be run as it stands.
 func Grounds(p *profiles.Profile) (list []string) {
 	for _, on := range []string{groundSim, groundModel, groundHost} {
-		moved := *p
-		moved.On = on
-		err := refuse(&moved)
-		if err == nil && on != groundHost {
-			_, err = newModelled(&moved)
+		able := true
+		for _, run := range p.Runs() {
+			moved := *run
+			moved.On = on
+			err := refuse(&moved)
+			if err == nil && on != groundHost && !isAllocation(p) {
+				_, err = newModelled(&moved)
+			}
+			able = able && err == nil
 		}
-		if err == nil {
+		if able {
 			list = append(list, on)
 		}
 	}
 	return list
 }
 
-// refuse says what of p this version cannot run on the ground that it asks for. Nothing is passed over in silence.
+// refuse says what of p, a profile or a variant of one, this version cannot run on the ground that it asks for. Nothing is passed over in
+// silence.
 func refuse(p *profiles.Profile) error {
-	cannot := func(part, what string) error {
-		return usage("%s: %s: this version cannot run %s", p.File(), part, what)
+	if isAllocation(p) {
+		return refuseAllocation(p)
 	}
-	if err := refuseServer(p); err != nil {
-		return err
-	}
-	if err := refuseSettings(p); err != nil {
-		return err
-	}
-	if err := refuseLoad(p); err != nil {
-		return err
-	}
-	switch {
-	case p.Server.Replicas > 1:
-		return cannot("server.replicas", "several servers yet")
-	case p.Retry != nil:
-		return cannot("retry", "retries yet")
-	case len(p.Load.Phases) > 0:
-		return cannot("load.phases", "phases yet; give rates or of_capacity")
-	case len(p.Claims) > 0:
-		return cannot("claims", "claims yet")
-	}
-	objective := false
-	for i := range p.Workload.Classes {
-		c := &p.Workload.Classes[i]
-		if c.SLO.Percentiles != nil {
-			return cannot(fmt.Sprintf("slo of class %s", c.Name), "an SLO of several percentiles yet; give one duration")
+	for _, judge := range []func(*profiles.Profile) error{
+		refuseServer, refuseSettings, refuseLoad, refuseReplicas, refuseCapacity, refuseControllers, refuseClients, refuseClasses, refuseHTTP, refuseFrame,
+	} {
+		if err := judge(p); err != nil {
+			return err
 		}
-		objective = objective || c.SLO.Limit > 0
 	}
-	if p.On == groundHost && len(p.Load.OfCapacity) > 0 && !objective {
-		return usage("%s: load.of_capacity: capacity is the highest rate at which the SLO holds, but no class has an slo", p.File())
+	return nil
+}
+
+// refuseCapacity says when the loads are shares of a capacity that cannot be searched.
+func refuseCapacity(p *profiles.Profile) error {
+	if p.On != groundHost || len(p.Load.OfCapacity) == 0 {
+		return nil
 	}
-	return refuseControllers(p)
+	if p.Variant() != "" {
+		return mistake(p, "load.of_capacity", "load.of_capacity: on the ground host the capacity is searched, and of several variants each has its own; "+
+			"give rates, or run one at a time (--set variants=null)")
+	}
+	for i := range p.Workload.Classes {
+		if p.Workload.Classes[i].SLO.Limit > 0 {
+			return nil
+		}
+	}
+	return usage("%s: load.of_capacity: capacity is the highest rate at which the SLO holds, but no class has an slo", p.File())
+}
+
+// refuseReplicas says what of several servers cannot be.
+func refuseReplicas(p *profiles.Profile) error {
+	switch {
+	case p.Server.Replicas > 1 && p.Server.Kind == "external":
+		return mistake(p, "server.replicas", "server.replicas: servers that run already are started by nobody; give all their addresses in server.settings.target")
+	case p.Retry != nil && p.Workload.Client == profiles.ClientGomemcache:
+		return mistake(p, "retry", "retry: gomemcache chooses the server of a request itself; use the client pipelined")
+	}
+	return nil
+}
+
+// refuseClients says what clients cannot do that have a half of the control.
+func refuseClients(p *profiles.Profile) error {
+	if p.Server.Kind == "external" || p.On == groundSim {
+		return nil
+	}
+	for i := range p.Controllers {
+		c := &p.Controllers[i]
+		s, err := build(c, checkEnvironment(p))
+		switch {
+		case err != nil || s.NewClient == nil:
+		case p.Workload.Client == profiles.ClientGomemcache:
+			return mistake(p, "workload.client", "workload.client: gomemcache has no half of the control, which %s needs; use the client pipelined", c.Label())
+		case p.Workload.MaxConnections > p.Workload.Connections:
+			return mistake(p, "workload.max_connections", "workload.max_connections: under %s a server knows a client by its connection, so none can be added; leave it out",
+				c.Label())
+		}
+	}
+	return nil
 }
 
 // refuseServer says when server, workload and ground do not fit together.
@@ -92,7 +122,7 @@ func refuseServer(p *profiles.Profile) error {
 				p.File(), p.Workload.Kind, p.Server.Kind, kind)
 		}
 	}
-	return usage("%s: workload.kind: %s: this version cannot run this kind of workload yet; there are kv and synthetic", p.File(), p.Workload.Kind)
+	return usage("%s: workload.kind: %s: this version cannot run this kind of workload yet; there are kv, synthetic, graph, dataframe and mailbox", p.File(), p.Workload.Kind)
 }
 
 func refuseControllers(p *profiles.Profile) error {
@@ -113,12 +143,16 @@ func refuseControllers(p *profiles.Profile) error {
 // settingFlags are the keys of server.settings by kind of server, and the flags of refserver that they become.
 var settingFlags = map[string]map[string]string{
 	"memcached": {
-		"reply": "--reply", "memory": "--memory", "max_item": "--max-item", "max_conns": "--max-conns", "threads": "--threads",
+		"reply": "--reply", "memory": "--memory", "max_item": "--max-item", "large": "--large", "max_conns": "--max-conns", "threads": "--threads",
 		"slots": "--slots", "queue": "--queue", "deadline": "--deadline", "slo": "--slo",
 	},
 	"synthetic": {
 		"max_conns": "--max-conns", "threads": "--threads", "slots": "--slots", "queue": "--queue", "deadline": "--deadline", "slo": "--slo",
 	},
+	kindMailbox:   mailboxFlags,
+	kindRocksDB:   rocksdbFlags,
+	kindGraph:     graphFlags,
+	kindDataFrame: frameFlags,
 }
 
 const (
@@ -129,7 +163,7 @@ const (
 // settingKeys returns the keys of server.settings that a kind of server takes.
 func settingKeys(kind string) []string {
 	keys := slices.Sorted(maps.Keys(settingFlags[kind]))
-	if kind != "synthetic" {
+	if hasCosts(kind) {
 		keys = append(keys, settingCosts)
 	}
 	return keys
@@ -144,21 +178,22 @@ func unknownSetting(p *profiles.Profile, key string) error {
 	return mistake(p, "server.settings."+key, "server.settings: %s has no setting %q; %s", p.Server.Kind, key, hint)
 }
 
-// serverFlags turns server.settings into flags of refserver. A cost table says nothing to a server that really does its work, nor threads to
-// one that a machine is modelled for.
+// serverFlags turns server.settings into flags of refserver. A cost table says nothing to a server that really does its work, nor the limits
+// of this computer to one that a machine is modelled for.
 func serverFlags(p *profiles.Profile) ([]string, error) {
 	var list []string
 	for _, k := range slices.Sorted(maps.Keys(p.Server.Settings)) {
 		flag, ok := settingFlags[p.Server.Kind][k]
 		switch {
-		case k == settingCosts && p.Server.Kind != "synthetic":
+		case k == settingCosts && hasCosts(p.Server.Kind):
 			if p.On == groundModel {
 				list = append(list, "--costs", p.Server.Settings[k])
 			}
 		case !ok:
 			return nil, unknownSetting(p, k)
-		case k != settingThreads || p.On == groundHost:
-			list = append(list, flag, p.Server.Settings[k])
+		case k == settingDir && p.Server.Kind == kindRocksDB: // each replica has its own
+		case !ofThisComputer(k) || p.On == groundHost:
+			list = append(list, settingArgs(flag, p.Server.Settings[k])...)
 		}
 	}
 	enough, err := connections(p)

@@ -11,8 +11,12 @@ import (
 	"strconv"
 	"strings"
 
+	"spillway/clock"
 	"spillway/control/catalog"
 	"spillway/internal/dist"
+	"spillway/internal/frames"
+	"spillway/internal/graphdb"
+	"spillway/internal/httptarget"
 	"spillway/internal/target"
 	"spillway/profiles"
 	"spillway/workloads"
@@ -31,7 +35,23 @@ const (
 // refuseSettings says what the server would refuse of its settings, with the place, before it is started.
 func refuseSettings(p *profiles.Profile) error {
 	for _, key := range slices.Sorted(maps.Keys(p.Server.Settings)) {
-		if err := checkSetting(key, p.Server.Settings[key]); err != nil {
+		err := checkSetting(key, p.Server.Settings[key])
+		if p.Server.Kind == kindDataFrame && key == "reply" {
+			err = checkFrameReply(p.Server.Settings[key])
+		}
+		if p.Server.Kind == kindMailbox && err == nil {
+			boxes := workloads.DefaultMailboxes()
+			_, err = describesMailboxes(&boxes, key, p.Server.Settings[key])
+		}
+		if p.Server.Kind == kindGraph && err == nil {
+			shape := graphdb.DefaultShape()
+			_, err = describesGraph(&shape, key, p.Server.Settings[key])
+		}
+		if p.Server.Kind == kindDataFrame && err == nil {
+			source := frameSource{shape: frames.DefaultShape()}
+			_, err = describesFrame(&source, key, p.Server.Settings[key])
+		}
+		if err != nil {
 			return mistake(p, "server.settings."+key, "server.settings.%s: %w", key, err)
 		}
 	}
@@ -64,7 +84,7 @@ func checkSetting(key, text string) error {
 	switch key {
 	case "slots":
 		return whole(-1)
-	case "queue", "threads":
+	case "queue", "threads", "parallelism":
 		return whole(0)
 	case "max_conns":
 		return whole(1)
@@ -76,11 +96,13 @@ func checkSetting(key, text string) error {
 		return size(1<<20, 1<<20, math.MaxInt64)
 	case "max_item":
 		return size(1, 1<<10, 1<<30)
+	case "large":
+		return size(1, 0, 1<<30)
 	case "deadline", "slo":
 		_, err := dist.ParseDuration(text)
 		return err
 	}
-	return nil
+	return checkRocksDB(key, text)
 }
 
 // sizes returns the memory and the largest item of a memcached server that we start. Its settings have been checked.
@@ -136,16 +158,30 @@ func connections(p *profiles.Profile) ([]string, error) {
 	return nil, nil
 }
 
+// checkEnvironment returns what the settings of a controller are checked in: the numbers of cores and so on do not matter, only that they
+// are known where they will be.
+func checkEnvironment(p *profiles.Profile) catalog.Env {
+	env := environment(p, 1, 0, 1)
+	if p.On == groundSim {
+		env.Oracle = func(clock.Instant) int { return 1 }
+	}
+	return env
+}
+
 // refuseController says what is wrong with the settings of a controller, and at which of them.
 func refuseController(p *profiles.Profile, i int) error {
 	c := &p.Controllers[i]
 	// Only the check is wanted; the controller itself is made where it runs.
 	check := func(settings map[string]string) error {
-		parsed, err := catalog.ParseSettings(settingList(settings))
-		if err == nil {
-			_, err = catalog.New(c.Name, parsed, catalog.Env{Cores: 1})
-		}
+		_, err := build(&profiles.Controller{Name: c.Name, Settings: settings}, checkEnvironment(p))
 		return err
+	}
+	for _, key := range []string{"bandit", "section_bandit"} {
+		if c.Settings[key] == "oracle" && p.On != groundSim {
+			return mistake(p, fmt.Sprintf("controllers.%d.settings.%s", i, key),
+				"controllers: %s: the bandit oracle is told the best capacity by the model; on the ground %s the server is a process of its own, "+
+					"which nobody tells: use --on sim, or another bandit", c.Label(), p.On)
+		}
 	}
 	err := check(c.Settings)
 	if err == nil {
@@ -166,9 +202,13 @@ func refuseController(p *profiles.Profile, i int) error {
 
 // refuseTarget says what is wrong with the address of a server that runs already.
 func refuseTarget(addr string) error {
+	if overHTTP(addr) {
+		_, err := httptarget.ParseURL(addr)
+		return err
+	}
 	rest, found := strings.CutPrefix(addr, "memcached://")
 	if !found {
-		return fmt.Errorf("target %q: write memcached://host:port or memcached:///path.sock", addr)
+		return fmt.Errorf("target %q: write memcached://host:port, memcached:///path.sock or http://host:port/path", addr)
 	}
 	list := []string{rest}
 	if !strings.HasPrefix(rest, "/") { // a path may hold commas

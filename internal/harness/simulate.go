@@ -3,7 +3,6 @@
 package harness
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -16,7 +15,6 @@ import (
 	"spillway/internal/load"
 	"spillway/internal/reqlog"
 	"spillway/internal/stats"
-	"spillway/machine/station"
 	"spillway/profiles"
 	"spillway/report"
 	"spillway/sim"
@@ -30,6 +28,10 @@ const (
 	// enough requests to say something about drift.
 	gatherings     = 100
 	spansPerWindow = 20
+	// Where load changes within the window, how the memory section takes to it is looked at more closely: each time that the published
+	// bandit chooses, as long as that is no more than so many times.
+	closeLook      = 500 * time.Microsecond
+	mostGatherings = 20_000
 	// simLittle is how nearly Little's law must hold in virtual time, where both sides of it are exact.
 	simLittle = 0.001
 )
@@ -37,13 +39,16 @@ const (
 // Run implements Runner.
 func (s *simulation) Run(ctx context.Context, p Point) (Result, error) {
 	r := Result{Profile: s.profile, Server: report.Server{Kind: s.profile.Server.Kind}, Modelled: true}
-	r.Began = time.Time{}.Add(s.profile.WarmUp) // the calendar of a simulation begins with its warm-up
-	c, controller, err := s.config(&p, &r)
+	r.Began = time.Time{}.Add(p.spans(s.profile).warmUp) // the calendar of a simulation begins with its warm-up
+	c, controllers, err := s.config(&p, &r)
 	if err != nil {
 		return r, err
 	}
-	watch := newSensors(controller, c.Tally.From, s.spec.Cores)
-	c.Sample, c.SamplePeriod = watch.sample, period(s.profile.Window, gatherings)
+	watch := newSensors(controllers, &c)
+	c.Sample, c.SamplePeriod = watch.sample, max(s.profile.Window/gatherings, time.Microsecond) // however long: a trace is to be looked at
+	if l := &s.profile.Load; len(l.Phases) > 0 || l.Drift != nil {
+		watch.every, c.SamplePeriod = c.SamplePeriod, min(max(s.profile.Window/mostGatherings, closeLook), c.SamplePeriod)
+	}
 	c.Stop = func() bool { return ctx.Err() != nil }
 
 	began := time.Now()
@@ -54,15 +59,16 @@ func (s *simulation) Run(ctx context.Context, p Point) (Result, error) {
 	r.Wall, r.Events = time.Since(began), out.Events
 	s.take(&r, &out, c.Tally)
 	r.Samples = append(tallySamples(c.Tally), watch.samples...)
+	r.Converged = convergedAtEnd(watch.samples, c.Tally.Window())
 	s.best(&r, p.Rate)
 	s.findings(&r, &p)
 	return r, nil
 }
 
-// config puts a point into the form that package sim takes.
-func (s *simulation) config(p *Point, r *Result) (sim.Config, control.Controller, error) {
-	t := spans{s.profile.WarmUp, s.profile.Window, s.profile.Drain}
-	w, costs, err := s.workload()
+// config puts a point into the form that package sim takes. It returns the controllers of all replicas too, for their meters.
+func (s *simulation) config(p *Point, r *Result) (sim.Config, []control.Controller, error) {
+	t := p.spans(s.profile)
+	w, costs, err := s.workload(t.warmUp)
 	if err != nil {
 		return sim.Config{}, nil, err
 	}
@@ -70,21 +76,32 @@ func (s *simulation) config(p *Point, r *Result) (sim.Config, control.Controller
 	if err != nil {
 		return sim.Config{}, nil, err
 	}
-	settings, err := catalog.ParseSettings(settingList(p.Controller.Settings))
-	if err != nil {
-		return sim.Config{}, nil, err
-	}
-	stack, err := catalog.New(p.Controller.Name, settings, catalog.Env{Cores: s.spec.Cores, SLO: cmp.Or(s.settings.slo, tightest(s.profile)), Seed: p.Seed})
-	if err != nil {
-		return sim.Config{}, nil, err
-	}
 	from := clock.Instant(t.warmUp)
-	return sim.Config{
-		Station: s.station(stack), Costs: costs, Generator: g,
+	c := sim.Config{
+		Costs: costs, Generator: g, Seed: p.Seed,
 		Tally:   load.NewTallyIn(min(period(t.window, spansPerWindow), load.BucketSpan), classes, from, from.Add(t.window)),
-		Timeout: s.profile.Timeout, Drain: t.drain, Deadline: s.settings.deadline, Budget: stack.Budget,
+		Timeout: s.profile.Timeout, Drain: t.drain, Deadline: s.settings.deadline,
 		Settled: func(rec *reqlog.Record) { r.Totals[0][rec.Fate]++ },
-	}, stack.Controller, nil
+	}
+	if retry := s.profile.Retry; retry != nil {
+		c.Retry = &sim.Retry{Budget: retry.Budget, First: retry.Primary == profiles.PrimaryFirst}
+	}
+	var controllers []control.Controller
+	for i := range s.replicas() {
+		env := environment(s.profile, s.spec.Cores, s.settings.slo, replicaSeed(p.Seed, i))
+		env.Oracle = s.oracle(t.warmUp)
+		stack, err := build(&p.Controller, env)
+		if err != nil {
+			return sim.Config{}, nil, err
+		}
+		controllers = append(controllers, stack.Controller)
+		if i == 0 {
+			c.Station, c.NewClient, c.Budget = s.station(stack), stack.NewClient, stack.Budget
+		} else {
+			c.More = append(c.More, s.station(stack))
+		}
+	}
+	return c, controllers, nil
 }
 
 // tightest returns the smallest objective of any class, 0 if there is none.
@@ -171,21 +188,30 @@ func drifts(all *load.ClassTally, window time.Duration) bool {
 	return false
 }
 
-// sensors turns what a simulated server shows into time series.
+// sensors turns what simulated servers and clients show into time series. Of what several servers show see sharedBy.
 type sensors struct {
-	controller control.Controller
-	from       clock.Instant
-	cores      int
-	samples    []report.Sample
+	controllers []control.Controller
+	from        clock.Instant
+	cores       int  // of one server
+	clients     bool // have a half of the control
+	samples     []report.Sample
+
+	every time.Duration // between two samples of all there is; in between only the memory section is looked at; 0 for all at each
+	next  clock.Instant // of these
 
 	last  clock.Instant
 	busy  time.Duration
 	moved uint64
 	begun bool
+
+	names []string // of meters, in the order in which they were first met
+	sums  map[string]float64
 }
 
-func newSensors(c control.Controller, from clock.Instant, cores int) *sensors {
-	return &sensors{controller: c, from: from, cores: cores}
+func newSensors(controllers []control.Controller, c *sim.Config) *sensors {
+	return &sensors{
+		controllers: controllers, from: c.Tally.From, cores: c.Station.Machine.Cores, clients: c.NewClient != nil, sums: map[string]float64{},
+	}
 }
 
 func (s *sensors) sample(at sim.Sample) {
@@ -193,28 +219,71 @@ func (s *sensors) sample(at sim.Sample) {
 	add := func(name, unit string, v float64) {
 		s.samples = append(s.samples, report.Sample{TimeUS: micro, Name: name, Unit: unit, Value: report.Known(v)})
 	}
-	s.rates(at.Now, at.Station, add)
-	add("queue_delay", "us", micros(at.Station.QueueDelay(at.Now)))
-	g := at.Station.Gate().Stats()
-	add("queued", "requests", float64(g.Queued))
-	add("in_service", "requests", float64(g.InService))
-	if m, ok := s.controller.(control.Meter); ok {
-		for name, v := range m.Meters() {
-			add(name, unitOf(name), v)
+	if at.Now < s.next {
+		s.meters(add, meterMemsem)
+		return
+	}
+	s.next = at.Now.Add(s.every)
+	s.rates(&at, add)
+	delay, queued, inService := time.Duration(0), 0, 0
+	for st := range at.Stations() {
+		g := st.Gate().Stats()
+		delay += st.QueueDelay(at.Now)
+		queued, inService = queued+g.Queued, inService+g.InService
+	}
+	add("queue_delay", "us", micros(delay)/float64(len(s.controllers)))
+	add("queued", "requests", float64(queued))
+	add("in_service", "requests", float64(inService))
+	s.meters(add, "")
+	for name, v := range at.ClientMeters() {
+		add(ofClients(name), unitOf(name), v)
+	}
+	if s.clients {
+		add("client_waiting", "requests", float64(at.Waiting()))
+	}
+}
+
+// meterMemsem is the capacity of the memory section.
+const meterMemsem = "memsem"
+
+// meters adds what controllers have to plot: all, or only what is called so.
+func (s *sensors) meters(add func(name, unit string, v float64), only string) {
+	s.names = s.names[:0]
+	clear(s.sums)
+	for _, c := range s.controllers {
+		m, ok := c.(control.Meter)
+		if !ok {
+			continue
 		}
+		for name, v := range m.Meters() {
+			if only != "" && name != only {
+				continue
+			}
+			if _, met := s.sums[name]; !met {
+				s.names = append(s.names, name)
+			}
+			s.sums[name] += v
+		}
+	}
+	for _, name := range s.names {
+		add(name, unitOf(name), s.sums[name]/sharedBy(name, len(s.controllers)))
 	}
 }
 
 // rates adds what is a difference between two samples.
-func (s *sensors) rates(now clock.Instant, st *station.Station, add func(name, unit string, v float64)) {
-	busy, moved := st.Machine().BusyTime(now), st.Machine().BytesMoved(now)
-	if span := now.Sub(s.last); s.begun && span > 0 {
-		add("cpu", "ratio", float64(busy-s.busy)/float64(span)/float64(s.cores))
-		if st.Machine().Spec().Bus.Total > 0 {
+func (s *sensors) rates(at *sim.Sample, add func(name, unit string, v float64)) {
+	busy, moved, bus := time.Duration(0), uint64(0), false
+	for st := range at.Stations() {
+		busy, moved = busy+st.Machine().BusyTime(at.Now), moved+st.Machine().BytesMoved(at.Now)
+		bus = st.Machine().Spec().Bus.Total > 0
+	}
+	if span := at.Now.Sub(s.last); s.begun && span > 0 {
+		add("cpu", "ratio", float64(busy-s.busy)/float64(span)/float64(s.cores*len(s.controllers)))
+		if bus {
 			add("membw", "bytes_per_s", float64(moved-s.moved)/span.Seconds())
 		}
 	}
-	s.last, s.busy, s.moved, s.begun = now, busy, moved, true
+	s.last, s.busy, s.moved, s.begun = at.Now, busy, moved, true
 }
 
 // Close implements Runner.

@@ -274,7 +274,7 @@ func TestRefusedOnModelledGrounds(t *testing.T) {
 		{"needs a modelled machine", []string{machine, "machine: host"}},
 		{"class memory moves bytes over a memory bus, and this machine has none", []string{machine, "machine: {cores: 2}"}},
 		{"server.kind: external: the ground sim models its server", []string{"kind: synthetic}", "kind: external, settings: {target: 'memcached://x:1'}}", "[{name: none}, {name: fixed}]", "[{name: none}]"}},
-		{"server.kind: graph", []string{"server: {kind: synthetic}", "server: {kind: graph}"}},
+		{"server.kind: web", []string{"server: {kind: synthetic}", "server: {kind: web}"}},
 		{"workload.kind: synthetic: a server of the kind memcached does not answer that; one of the kind synthetic does", []string{"server: {kind: synthetic}", "server: {kind: memcached}"}},
 		{"one of the kind memcached does", []string{"  kind: synthetic\n", "  kind: kv\n", classes, "  classes: [{name: a, share: 1, keys: 10, value: 1B}]\n"}},
 		{`synthetic has no setting "quue"; did you mean "queue"?`, []string{"{kind: synthetic}", "{kind: synthetic, settings: {quue: 2}}"}},
@@ -283,7 +283,6 @@ func TestRefusedOnModelledGrounds(t *testing.T) {
 		{`server.settings.deadline: duration "5"`, []string{"{kind: synthetic}", "{kind: synthetic, settings: {deadline: 5}}"}},
 		{"server.settings.costs: synthetic work has its own costs", []string{"{kind: synthetic}", "{kind: synthetic, settings: {costs: memcached}}"}},
 		{"load.of_capacity: the classes ask for nothing", []string{`[{compute: "exp:100us"}]`, "[{wait: 1ms}]", "[{stream: 200kB}]", "[{wait: 1ms}]"}},
-		{"load.phases", []string{"load: {of_capacity: [0.5, 1.5]}", "load: {phases: [{for: 1s, rate: 1k}]}"}},
 	}
 	for _, tt := range tests {
 		_, err := Run(t.Context(), Config{Profile: modelledProfile(t, tt.replace...), Out: filepath.Join(t.TempDir(), "out")})

@@ -5,8 +5,10 @@ package harness
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"spillway/clock"
+	"spillway/control"
 	"spillway/internal/dist"
 	"spillway/internal/drive"
 	"spillway/internal/load"
@@ -23,7 +25,8 @@ func generator(p *profiles.Profile, point *Point, w workloads.Workload, t spans)
 
 func loadClasses(p *profiles.Profile) (classes []load.Class) {
 	for i := range p.Workload.Classes {
-		classes = append(classes, load.Class{Name: p.Workload.Classes[i].Name, SLO: p.Workload.Classes[i].SLO.Limit})
+		c := &p.Workload.Classes[i]
+		classes = append(classes, load.Class{Name: c.Name, SLO: c.SLO.Limit, Priority: uint8(c.Priority)})
 	}
 	return classes
 }
@@ -35,6 +38,9 @@ func shard(p *profiles.Profile, point *Point, w workloads.Workload, t spans, i, 
 		asked.Shape = ""
 	}
 	arrivals, err := asked.Process(point.Rate, t.warmUp, t.window)
+	if len(p.Load.Phases) > 0 {
+		arrivals, err = p.Load.Process(asked.Arrivals, t.warmUp)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +57,9 @@ func (h *host) sources(point *Point, t spans) (list []drive.Source, err error) {
 	for i := range n {
 		asked, err := h.workload()
 		if err != nil {
+			return nil, err
+		}
+		if asked, err = vary(asked, h.profile, t.warmUp); err != nil {
 			return nil, err
 		}
 		var source drive.Source
@@ -70,15 +79,32 @@ func (h *host) sources(point *Point, t spans) (list []drive.Source, err error) {
 	return list, nil
 }
 
-// opener returns how senders connect to a server.
-func (h *host) opener(url string, model *target.Model) func(context.Context, drive.Opening) (load.Target, error) {
+// opener returns how the senders of a point connect to a server. They keep the clients' halves of its control in clients.
+func (h *host) opener(url string, p *Point, clients *halves) (func(context.Context, drive.Opening) (load.Target, error), error) {
+	if overHTTP(url) {
+		return h.httpOpener(url), nil
+	}
 	w := &h.profile.Workload
-	var c target.Config
+	stack, err := h.clientHalf(p)
+	if err != nil {
+		return nil, err
+	}
+	c := target.Config{
+		Addr: url, Conns: w.Connections, MaxConns: w.MaxConnections, Window: w.InFlight, Timeout: h.profile.Timeout, Timings: true,
+		NewClient: clients.collect(stack.NewClient), Seed: p.Seed,
+	}
 	for _, class := range loadClasses(h.profile) {
 		c.SLOs = append(c.SLOs, class.SLO)
+		if stack.NewClient != nil {
+			c.Priorities = append(c.Priorities, class.Priority)
+		}
 	}
-	c.Addr, c.Conns, c.MaxConns, c.Window = url, w.Connections, w.MaxConnections, w.InFlight
-	c.Timeout, c.Timings, c.Model = h.profile.Timeout, true, model
+	if retry := h.profile.Retry; retry != nil {
+		c.Retry = &target.Retry{Budget: retry.Budget, First: retry.Primary == profiles.PrimaryFirst}
+	}
+	if h.modelled != nil {
+		c.Model = &target.Model{Network: h.modelled.spec.Network, Prompt: stack.NewClient != nil || h.profile.Retry != nil}
+	}
 	return func(ctx context.Context, o drive.Opening) (load.Target, error) {
 		own := c
 		own.Clock, own.Settle, own.Spin, own.Shard, own.Shards = o.Clock, o.Settle, o.Spin, o.Shard, o.Shards
@@ -96,7 +122,24 @@ func (h *host) opener(url string, model *target.Model) func(context.Context, dri
 			return nil, err
 		}
 		return m, nil
+	}, nil
+}
+
+// clientHalf returns the stack of a point's controller, of which clients have one half and the server, which makes its own, the other. Who
+// runs a server of their own decides what stands there; its clients just send.
+func (h *host) clientHalf(p *Point) (control.Stack, error) {
+	if h.profile.Server.Kind == "external" {
+		return control.Stack{}, nil
 	}
+	cores := h.procs
+	if h.modelled != nil {
+		cores = h.modelled.spec.Cores
+	}
+	slo := time.Duration(0)
+	if text := h.profile.Server.Settings["slo"]; text != "" {
+		slo, _ = dist.ParseDuration(text) // it has been checked
+	}
+	return build(&p.Controller, environment(h.profile, cores, slo, p.Seed))
 }
 
 // refuseLoad says what of the way in which p is loaded its ground cannot do.

@@ -16,7 +16,6 @@ import (
 
 	"spillway/clock"
 	"spillway/internal/load"
-	"spillway/internal/target"
 	"spillway/report"
 )
 
@@ -36,8 +35,9 @@ type watch struct {
 
 // cores says which cores a server's core-time is measured on.
 type cores struct {
-	n        int
+	n        int  // of all replicas
 	modelled bool // by the server's own account; otherwise by the kernel's
+	replicas int  // over which the figures of the server are added up
 }
 
 // observation is what was seen at one instant.
@@ -103,7 +103,7 @@ func (w *watch) look(ctx context.Context, asks *bool) observation {
 		ctx, cancel := context.WithTimeout(ctx, statsDeadline)
 		defer cancel()
 		var err error
-		if o.stats, err = target.Stats(ctx, w.server.url, "spillway"); err != nil && len(w.seen) == 0 {
+		if o.stats, err = serverStats(ctx, w.server.url, "spillway"); err != nil && len(w.seen) == 0 {
 			*asks = false
 		}
 	}
@@ -111,7 +111,7 @@ func (w *watch) look(ctx context.Context, asks *bool) observation {
 		o.cpu, o.moved = o.number(statBusy)/1e9, o.number(statMoved)
 		// The server's figures are of the instant at which it answered, which it says.
 		if at := o.number(statNow); at >= 0 {
-			o.at = clock.Instant(at)
+			o.at = clock.Instant(at / float64(max(w.cores.replicas, 1)))
 		}
 	}
 	return o
@@ -126,20 +126,23 @@ func (o *observation) number(name string) float64 {
 	return v
 }
 
-// cpuSeconds returns the processor time of a server that we started, negative when it cannot be read.
-func (w *watch) cpuSeconds() float64 {
-	if w.server.process == nil {
+// cpuSeconds returns the processor time of the servers that we started, negative when it cannot be read.
+func (w *watch) cpuSeconds() (sum float64) {
+	if len(w.server.processes) == 0 {
 		return -1
 	}
-	proc, err := procfs.NewProc(w.server.process.cmd.Process.Pid)
-	if err != nil {
-		return -1
+	for _, p := range w.server.processes {
+		proc, err := procfs.NewProc(p.cmd.Process.Pid)
+		if err != nil {
+			return -1
+		}
+		stat, err := proc.Stat()
+		if err != nil {
+			return -1
+		}
+		sum += stat.CPUTime()
 	}
-	stat, err := proc.Stat()
-	if err != nil {
-		return -1
-	}
-	return stat.CPUTime()
+	return sum
 }
 
 // within returns the share of its cores that the server used from from to to, and the samples of that time.
@@ -167,13 +170,13 @@ func (w *watch) within(from, to clock.Instant) (cpu report.Value, samples []repo
 				samples = append(samples, report.Sample{TimeUS: at, Name: "membw", Unit: "bytes_per_s", Value: report.Known(rate)})
 			}
 		}
-		samples = append(samples, o.samples(at)...)
+		samples = append(samples, o.samples(at, w.cores.replicas)...)
 	}
 	return cpu, samples
 }
 
-// samples returns what the server said of its queue and its controller.
-func (o *observation) samples(at float64) (list []report.Sample) {
+// samples returns what the server said of its queue and its controller. Of several replicas see sharedBy.
+func (o *observation) samples(at float64, replicas int) (list []report.Sample) {
 	for _, name := range slices.Sorted(maps.Keys(o.stats)) {
 		v, err := strconv.ParseFloat(o.stats[name], 64)
 		if err != nil {
@@ -182,17 +185,27 @@ func (o *observation) samples(at float64) (list []report.Sample) {
 		s := report.Sample{TimeUS: at, Value: report.Known(v)}
 		switch meter, isMeter := strings.CutPrefix(name, "meter_"); {
 		case name == "queue_delay_us":
-			s.Name, s.Unit = "queue_delay", "us"
+			s.Name, s.Unit, s.Value = "queue_delay", "us", report.Known(v/float64(max(replicas, 1)))
 		case name == "queued" || name == "in_service":
 			s.Name, s.Unit = name, "requests"
 		case isMeter:
-			s.Name, s.Unit = meter, unitOf(meter)
+			s.Name, s.Unit, s.Value = meter, unitOf(meter), report.Known(v/sharedBy(meter, replicas))
 		default:
 			continue
 		}
 		list = append(list, s)
 	}
 	return list
+}
+
+// sharedBy returns by what the sum of a meter over several replicas is to be divided: numbers of things are added up, and of times and shares
+// the mean is taken.
+func sharedBy(name string, replicas int) float64 {
+	switch unitOf(name) {
+	case "us", "ms", "ratio":
+		return float64(max(replicas, 1))
+	}
+	return 1
 }
 
 // unitOf returns the unit that the name of a meter ends with, as our names do.
