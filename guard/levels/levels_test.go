@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -189,9 +190,15 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 func TestReaderKeepsWhatItReadLast(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		used, wrong := 1., error(nil)
-		r, err := New(time.Second, Level{Name: "x", Limit: 4, Read: func() (float64, error) { return used, wrong }},
-			Pool("p", func() (int, int) { return 3, 4 }))
+		var used atomic.Int64 // it is read in the background; below 0 for an error
+		used.Store(1)
+		read := func() (float64, error) {
+			if n := used.Load(); n >= 0 {
+				return float64(n), nil
+			}
+			return 9, errors.New("gone")
+		}
+		r, err := New(time.Second, Level{Name: "x", Limit: 4, Read: read}, Pool("p", func() (int, int) { return 3, 4 }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,9 +208,9 @@ func TestReaderKeepsWhatItReadLast(t *testing.T) {
 			<-time.After(time.Second)
 			synctest.Wait()
 		}
-		used = 2
+		used.Store(2)
 		pass()
-		used, wrong = 9, errors.New("gone")
+		used.Store(-1)
 		pass()
 		if got := r.Signals().Levels; got[0].Used != 0.5 || got[1].Used != 0.75 || r.Failed() != 1 || before[0].Used != 0.25 {
 			t.Errorf("levels %v, %d failed, before %v; want 0.5 and 0.75, 1, 0.25", got, r.Failed(), before)
