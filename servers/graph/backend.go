@@ -147,7 +147,7 @@ func (b *Backend) begin(c servers.Call) (servers.Pause, error) {
 	b.mu.queue = append(b.mu.queue, t)
 	b.mu.Unlock()
 	b.mu.ready.Signal()
-	return servers.UntilResumed(), nil
+	return servers.AtWork(), nil
 }
 
 // theQuery reads the only key of a get.
