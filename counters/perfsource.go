@@ -91,8 +91,7 @@ func (s *perfSource) arrange(plans []planned) {
 		}
 		crowded := p.row.crowded()
 		if crowded {
-			turns := (len(p.row.wants) + p.row.counters - 1) / p.row.counters
-			s.capability.MinPeriod = max(s.capability.MinPeriod, evenAfter(turns, p.pmu.MuxMS))
+			s.capability.MinPeriod = max(s.capability.MinPeriod, evenAfter(len(p.row.wants), p.pmu.MuxMS))
 		}
 		var data, pressure part
 		for i, w := range p.wants {
@@ -132,9 +131,12 @@ func (s *perfSource) arrange(plans []planned) {
 // crowded reports whether there are more events than counters.
 func (r *row) crowded() bool { return r.counters > 0 && len(r.wants) > r.counters }
 
-// evenAfter returns how long events have to take turns, so many, for what each missed to even out: ten rounds.
-func evenAfter(turns, muxMS int) time.Duration {
-	return 10 * time.Duration(turns*max(muxMS, 1)) * time.Millisecond
+// evenAfter returns how long events have to take turns, so many, for what each missed to even out. The kernel moves one event to the back of
+// the line at a time, so each has been everywhere after as many moves as there are events, and is away for half of that in one piece when
+// half of them fit; after ten moves each, as is often advised, a single busy channel that swings is estimated with an error of more than a
+// tenth. Five whole rounds.
+func evenAfter(events, muxMS int) time.Duration {
+	return 5 * time.Duration(events*max(muxMS, 1)) * time.Millisecond
 }
 
 func (s *perfSource) add(p part) {

@@ -150,8 +150,8 @@ func TestCrowdedEvents(t *testing.T) {
 			t.Errorf("%+v is pinned", a)
 		}
 	}
-	if got := s.Capability().MinPeriod; got != 80*time.Millisecond {
-		t.Errorf("windows of %v, want 80 ms: ten rounds of two turns of 4 ms", got)
+	if got := s.Capability().MinPeriod; got != 160*time.Millisecond {
+		t.Errorf("windows of %v, want 160 ms: five rounds of eight moves of 4 ms", got)
 	}
 }
 
