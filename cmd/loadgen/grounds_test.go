@@ -35,7 +35,7 @@ func TestModelAgreesWithSim(t *testing.T) {
 		t.Fatalf("%d points on sim", len(simulated))
 	}
 	modelled := g.run("model", controllers, loads, "--time-scale", strconv.Itoa(testScale))
-	slow := g.compare(simulated, modelled)
+	slow := g.compare(simulated, modelled, false)
 	if slow == nil {
 		return
 	}
@@ -47,7 +47,7 @@ func TestModelAgreesWithSim(t *testing.T) {
 			delete(simulated, tag)
 		}
 	}
-	if slow = g.compare(simulated, again); slow != nil && !t.Failed() {
+	if slow = g.compare(simulated, again, true); slow != nil && !t.Failed() {
 		t.Skipf("this computer is too slow or too busy for the model ground: %s were not compared; the time scale would have to be %d",
 			strings.Join(slow.points, ", "), slow.scale)
 	}
@@ -107,8 +107,9 @@ type tooSlow struct {
 	scale                      int
 }
 
-// compare holds the points on the two grounds against each other, and returns those for which that cannot be done.
-func (g *grounds) compare(simulated, modelled map[string]*point) (slow *tooSlow) {
+// compare holds the points on the two grounds against each other, and returns those for which that cannot be done. The last time, a point
+// without the server's figures is wrong: they are read whether or not the computer is busy, if not always in time.
+func (g *grounds) compare(simulated, modelled map[string]*point, last bool) (slow *tooSlow) {
 	note := func(list *[]string, s string) {
 		if !slices.Contains(*list, s) {
 			*list = append(*list, s)
@@ -123,7 +124,7 @@ func (g *grounds) compare(simulated, modelled map[string]*point) (slow *tooSlow)
 		// A generator that is late for its SLO is late because the computer is busy, as a message is.
 		// So is whoever reads the server's figures, who then has none from near the ends of the window.
 		_, read := m.rows[0].CPURatio.Get()
-		if w := m.rows[0].Warnings; slices.Contains(w, "scale_too_small") || slices.Contains(w, "send_lag") || !read {
+		if w := m.rows[0].Warnings; slices.Contains(w, "scale_too_small") || slices.Contains(w, "send_lag") || !read && !last {
 			if slow == nil {
 				slow = &tooSlow{}
 			}
