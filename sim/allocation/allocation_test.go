@@ -159,6 +159,26 @@ func TestEveryRequestHasOneFate(t *testing.T) {
 	})
 }
 
+// So little demand that the budget is no finite multiple of it gets the whole budget all the same, where an allocator gives out what is left.
+func TestNextToNothingIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, level := range []float64{5.7e-306, math.SmallestNonzeroFloat64} {
+		for _, name := range allocation.Names() {
+			weights := allocation.Weights(1, 0)
+			out, err := allocation.Run(allocation.Config{
+				Policy:    capacity.Policy{Grid: capacity.Grid{Classes: 1, Locations: 1}, Baseline: allocation.Baselines(1000, []float64{1}, weights)},
+				Allocator: name, Cycle: time.Second, Cycles: 3,
+				Demand: []allocation.Demand{{Level: level, Weights: weights}},
+			})
+			if err != nil {
+				t.Errorf("%s, demand %g: %v", name, level, err)
+			} else if out.OverCommit > 1e-9 {
+				t.Errorf("%s, demand %g: granted %g of the budget too much", name, level, out.OverCommit)
+			}
+		}
+	}
+}
+
 // Known demand is met as far as the budget goes: the two levels leave nothing idle and conserve the budget, in whole numbers too.
 func TestTwoLevelUsesTheBudget(t *testing.T) {
 	t.Parallel()

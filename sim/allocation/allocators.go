@@ -165,7 +165,7 @@ func spreadRest(spread bool, budget float64, grants []float64) {
 		return
 	}
 	for c := range grants {
-		grants[c] *= budget / granted
+		grants[c] = grants[c] / granted * budget // in this order: budget/granted is infinite when next to nothing was asked for
 	}
 }
 
