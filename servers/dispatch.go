@@ -9,6 +9,7 @@ import (
 	"spillway/clock"
 	"spillway/control"
 	"spillway/internal/evq"
+	"spillway/internal/metrics"
 )
 
 // minTick bounds how often a controller's periodic work is done: one that asks to be called at once again must not keep a loop busy.
@@ -48,8 +49,8 @@ type dispatch struct {
 		ready    list    // started, to be executed by whoever comes first
 		waking   []*loop // to be woken when the lock is free
 		actions  []control.Action
-		queueing timing
-		service  timing
+		queueing metrics.Timing
+		service  metrics.Timing
 		classes  []classCounts // by number
 		mean     time.Duration // of the execution times of late
 		timers   evq.Queue[timer]
@@ -116,8 +117,8 @@ func (d *dispatch) finish(l *loop, now clock.Instant, q *call, more bool) (take 
 	now = d.at(now)
 	d.fire(now)
 	d.tick(l, now)
-	d.mu.service.add(service)
-	d.mu.queueing.add(q.extra.Queued)
+	d.mu.service.Add(service)
+	d.mu.queueing.Add(q.extra.Queued)
 	d.release(q)
 	if q.reason != control.NoReason {
 		d.mu.classes[q.request.Class].shed[q.reason]++

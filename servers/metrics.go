@@ -4,104 +4,35 @@ package servers
 
 import (
 	"net/http"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"spillway/control"
+	"spillway/internal/metrics"
 )
 
 // Handler returns the /metrics page of s.
 func (s *Server) Handler() http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("/metrics", metrics.Page(s.figures))
 	return mux
 }
 
-// collector reads a server's figures when the page is asked for; nothing is kept up for it on the request path.
-type collector struct{ server *Server }
-
-var (
-	descArrivals   = desc("arrivals_total", "Requests that came to the gate.")
-	descStarted    = desc("started_total", "Requests that were given a slot.")
-	descFinished   = desc("finished_total", "Requests that have been served, the failed ones included.")
-	descFailed     = desc("failed_total", "Requests whose execution failed.")
-	descShed       = desc("shed_total", "Requests that were refused, by class and reason.", "class", "reason")
-	descClass      = desc("class_arrivals_total", "Requests that came to the gate, by class.", "class")
-	descInService  = desc("in_service", "Requests that hold a slot.")
-	descQueued     = desc("queued", "Requests that wait in the gate.")
-	descInFlight   = desc("in_flight", "Requests admitted and not yet finished: queued and in service.")
-	descDelay      = desc("queue_delay_seconds", "Age of the oldest request that waits, 0 when none does.")
-	descQueueing   = desc("queueing_seconds", "Time from admission to the start of execution, of finished requests.")
-	descService    = desc("service_seconds", "Time from start to end of execution, of finished requests.")
-	descMeter      = desc("controller_meter", "What the controller shows of itself.", "meter")
-	descConns      = desc("connections", "Open connections.")
-	descConnsTotal = desc("connections_total", "Connections accepted.")
-	descConnsTurn  = desc("connections_rejected_total", "Connections turned away at the connection limit.")
-	descReceived   = desc("received_bytes_total", "Bytes read from connections.")
-	descSent       = desc("sent_bytes_total", "Bytes written to connections.")
-	descStore      = desc("store", "The store's figures, by their name in memcached's stats; bytes and curr_items among them.", "stat")
-)
-
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("spillway_"+name, help, labels, nil)
-}
-
-// Describe sends nothing: the collector is unchecked, because which meters there are depends on the controller.
-func (collector) Describe(chan<- *prometheus.Desc) {}
-
-// Collect reads the figures.
-func (c collector) Collect(out chan<- prometheus.Metric) {
-	s := c.server
-	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
+// figures reads what the page shows.
+func (s *Server) figures() metrics.Figures {
 	n := s.dispatch.count()
-	g := &n.gate
-	counter(descArrivals, g.Arrived)
-	counter(descStarted, g.Started)
-	counter(descFinished, g.Finished)
-	counter(descFailed, g.Failed)
-	for class := range n.classes {
-		counter(descClass, n.classes[class].arrived, s.dispatch.classes.names[class])
-		for r := control.NoReason + 1; r < control.NumReasons; r++ {
-			counter(descShed, n.classes[class].shed[r], s.dispatch.classes.names[class], r.String())
+	received, sent := s.traffic()
+	f := metrics.Figures{
+		Gate: n.gate, QueueDelay: n.queueDelay, Queueing: n.queueing, Service: n.service,
+		Connections: s.conns.Load(), Accepted: s.total.Load(), Turned: s.turned.Load(), Traffic: &metrics.Traffic{Received: received, Sent: sent},
+		Store: s.backend.Stats,
+	}
+	for i := range n.classes {
+		f.Classes = append(f.Classes, metrics.Class{Name: s.dispatch.classes.names[i], Arrived: n.classes[i].arrived, Shed: n.classes[i].shed})
+	}
+	f.Meters = func(yield func(string, float64) bool) {
+		for _, m := range n.meters {
+			if !yield(m.name, m.value) {
+				return
+			}
 		}
 	}
-	gauge(descInService, float64(g.InService))
-	gauge(descQueued, float64(g.Queued))
-	gauge(descInFlight, float64(g.Queued+g.InService))
-	gauge(descDelay, n.queueDelay.Seconds())
-	out <- n.queueing.metric(descQueueing)
-	out <- n.service.metric(descService)
-	for _, m := range n.meters {
-		gauge(descMeter, m.value, m.name)
-	}
-	gauge(descConns, float64(s.conns.Load()))
-	counter(descConnsTotal, s.total.Load())
-	counter(descConnsTurn, s.turned.Load())
-	received, sent := s.traffic()
-	counter(descReceived, received)
-	counter(descSent, sent)
-	for name, value := range s.backend.Stats {
-		out <- prometheus.MustNewConstMetric(descStore, prometheus.UntypedValue, float64(value), name)
-	}
-}
-
-// metric renders t as a histogram in seconds.
-func (t *timing) metric(d *prometheus.Desc) prometheus.Metric {
-	buckets := make(map[float64]uint64, timingBuckets)
-	sum := uint64(0)
-	for i, n := range t.buckets {
-		sum += n
-		buckets[(time.Duration(1<<i) * time.Microsecond).Seconds()] = sum
-	}
-	return prometheus.MustNewConstHistogram(d, t.count, t.sum.Seconds(), buckets)
+	return f
 }

@@ -244,11 +244,11 @@ func (m *model) take(d *dispatch, replies []station.Reply) {
 		case r.Poll: // a question, which is no request
 			continue
 		case r.Reason == control.NoReason:
-			d.mu.service.add(r.Service)
+			d.mu.service.Add(r.Service)
 		default:
 			d.mu.classes[q.class].shed[r.Reason]++
 		}
-		d.mu.queueing.add(r.Queued)
+		d.mu.queueing.Add(r.Queued)
 	}
 }
 

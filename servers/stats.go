@@ -5,7 +5,6 @@ package servers
 import (
 	"fmt"
 	"iter"
-	"math/bits"
 	"os"
 	"slices"
 	"strconv"
@@ -15,40 +14,16 @@ import (
 
 	"spillway/control"
 	"spillway/internal/memproto"
+	"spillway/internal/metrics"
 )
-
-// timing is a histogram of durations: bucket i counts those of less than 2^i µs that no smaller bucket counts.
-type timing struct {
-	count   uint64
-	sum     time.Duration
-	buckets [timingBuckets]uint64
-}
-
-// timingBuckets reach beyond two minutes. What is longer still is in the count only.
-const timingBuckets = 28
-
-func (t *timing) add(d time.Duration) {
-	t.count++
-	t.sum += d
-	if i := bits.Len64(uint64(max(d, 0) / time.Microsecond)); i < timingBuckets {
-		t.buckets[i]++
-	}
-}
-
-func (t *timing) mean() time.Duration {
-	if t.count == 0 {
-		return 0
-	}
-	return t.sum / time.Duration(t.count)
-}
 
 // counts are the figures of the dispatcher at one instant.
 type counts struct {
 	gate       control.Stats
 	ready      int // started, and not yet executed
 	queueDelay time.Duration
-	queueing   timing
-	service    timing
+	queueing   metrics.Timing
+	service    metrics.Timing
 	classes    []classCounts
 	meters     []meter
 }
@@ -156,8 +131,8 @@ func (s *Server) spillwayStats() iter.Seq2[string, string] {
 		if !classStats(s.dispatch.classes.names, c.classes, row) {
 			return
 		}
-		if !row("queue_delay_us", uint64(c.queueDelay.Microseconds())) || !row("queue_mean_us", uint64(c.queueing.mean().Microseconds())) ||
-			!row("service_mean_us", uint64(c.service.mean().Microseconds())) {
+		if !row("queue_delay_us", uint64(c.queueDelay.Microseconds())) || !row("queue_mean_us", uint64(c.queueing.Mean().Microseconds())) ||
+			!row("service_mean_us", uint64(c.service.Mean().Microseconds())) {
 			return
 		}
 		if s.dispatch.moved != nil && !row("accounted_bytes", s.dispatch.moved.BytesMoved()) {

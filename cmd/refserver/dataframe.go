@@ -15,6 +15,7 @@ import (
 	"spillway/profiles"
 	"spillway/servers"
 	"spillway/servers/dataframe"
+	"spillway/workloads"
 )
 
 // dataframeFlags is the command line of refserver dataframe.
@@ -120,36 +121,31 @@ func serveDataFrame(c *cobra.Command, f *dataframeFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	if f.front.parallelism == 0 && !f.machine.modelled() { // the cores of a modelled machine have a queue of their own
-		f.front.parallelism = runtime.GOMAXPROCS(0)
-	}
-	if front.Slots == 0 {
-		front.Slots = f.front.parallelism // what waits for a worker waits in the gate, where the controller sees it
+	f.front.workers(&front, &f.machine)
+	costs := &laterCosts{}
+	var table map[string]workloads.FrameCost
+	stack, err := f.front.under(c, &f.machine, &front, func(spec machine.Spec) (servers.Coster, error) {
+		t, err := profiles.LoadCosts(f.costs)
+		if err != nil {
+			return nil, err
+		}
+		table = t.FrameTable()
+		if costs.Coster, err = dataframe.NewCosts(f.shape.Rows, table, spec.Bus.Total > 0); err != nil {
+			return nil, fmt.Errorf("cost table %s: %w", f.costs, err)
+		}
+		return costs, nil
+	})
+	if err != nil {
+		return err
 	}
 	frame, err := f.frame(c.InOrStdin(), c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	front.Model, err = f.machine.model(c.Flags().Changed, func(spec machine.Spec) (servers.Coster, error) {
-		table, err := profiles.LoadCosts(f.costs)
-		if err != nil {
-			return nil, err
+	if front.Model != nil { // a file has rows of its own
+		if costs.Coster, err = dataframe.NewCosts(frame.Rows(), table, front.Model.Machine.Bus.Total > 0); err != nil {
+			return err
 		}
-		costs, err := dataframe.NewCosts(frame.Rows(), table.FrameTable(), spec.Bus.Total > 0)
-		if err != nil {
-			return nil, fmt.Errorf("cost table %s: %w", f.costs, err)
-		}
-		return costs, nil
-	})
-	if err == nil {
-		err = front.Check()
-	}
-	if err != nil {
-		return usageError{err}
-	}
-	stack, err := f.front.newController(&front)
-	if err != nil {
-		return usageError{err}
 	}
 	if !f.machine.modelled() {
 		// Each worker has a processor of Go's scheduler beside those of the loops. Otherwise an operation would keep a loop from its sockets until

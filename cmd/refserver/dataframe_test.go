@@ -12,6 +12,13 @@ import (
 func TestDataFrameUsage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
 	for _, tc := range []struct {
 		args string
 		code int
@@ -28,6 +35,10 @@ func TestDataFrameUsage(t *testing.T) {
 		{"--csv x.csv --dates ydm", 2, "there are auto, ymd, dmy, mdy"},
 		{"--csv " + filepath.Join(dir, "none.csv"), 1, "no such file"},
 		{"--csv " + dir, 1, "is a directory"},
+		{"--csv " + file("packed.csv", "\x1f\x8b\x08\x00\x00\xff\xfe\n"), 1, "packed.csv: it is no text: perhaps it is packed"},
+		{"--csv " + file("empty.csv", ""), 1, "empty.csv: it is empty"},
+		{"--csv " + file("head.csv", "Gmt time,Open,High,Low,Close,Volume\n"), 1, "head.csv: there is nothing below its names"},
+		{"--csv " + file("other.csv", "a,b,c\n1,2,3\n"), 1, "other.csv: line 1: want date, time, open"},
 		{"--rows 16 --costs memcached", 2, "--costs is for a modelled machine"},
 		{"--rows 16 --machine xl170 --costs memcached", 2, "cost table memcached: there is no cost of the operation max"},
 		{"--rows 16 --class-slo get=1ms", 2, "there is no class get; there are max, mean, quantile"},

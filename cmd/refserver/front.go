@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"spillway/control"
 	"spillway/control/catalog"
+	"spillway/machine"
 	"spillway/servers"
 )
 
@@ -92,6 +94,31 @@ func (f *frontFlags) newController(c *servers.Config) (control.Stack, error) {
 	}
 	env.SLO = cmp.Or(env.SLO, tightest(env.Classes))
 	return catalog.New(f.control, parsed, env)
+}
+
+// workers fits a front end to a backend with workers of its own. On a modelled machine its cores have a queue of their own.
+func (f *frontFlags) workers(front *servers.Config, m *machineFlags) {
+	if f.parallelism == 0 && !m.modelled() {
+		f.parallelism = runtime.GOMAXPROCS(0)
+	}
+	if front.Slots == 0 {
+		front.Slots = f.parallelism // what waits for a worker waits in the gate, where the controller sees it
+	}
+}
+
+// under returns the controller that is asked for, with the modelled machine in front. All errors are mistakes of usage.
+func (f *frontFlags) under(c *cobra.Command, m *machineFlags, front *servers.Config, costs func(machine.Spec) (servers.Coster, error)) (stack control.Stack, err error) {
+	front.Model, err = m.model(c.Flags().Changed, costs)
+	if err == nil {
+		err = front.Check()
+	}
+	if err == nil {
+		stack, err = f.newController(front)
+	}
+	if err != nil {
+		return stack, usageError{err}
+	}
+	return stack, nil
 }
 
 // serve serves until SIGTERM or SIGINT. It owns the backend.

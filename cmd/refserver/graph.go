@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -69,30 +68,18 @@ func serveGraph(c *cobra.Command, f *graphFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	if f.front.parallelism == 0 && !f.machine.modelled() { // the cores of a modelled machine have a queue of their own
-		f.front.parallelism = runtime.GOMAXPROCS(0)
-	}
-	if front.Slots == 0 {
-		front.Slots = f.front.parallelism // what waits for a worker waits in the gate, where the controller sees it
+	f.front.workers(&front, &f.machine)
+	costs := &laterCosts{}
+	stack, err := f.front.under(c, &f.machine, &front, func(machine.Spec) (servers.Coster, error) { return costs, nil })
+	if err != nil {
+		return err
 	}
 	g, err := f.graph(c.InOrStdin())
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "refserver: a graph of %d vertices and %d edges\n", g.Vertices(), g.Edges())
-	front.Model, err = f.machine.model(c.Flags().Changed, func(machine.Spec) (servers.Coster, error) {
-		return graph.NewCosts(g, graphdb.MeasuredCosts()), nil
-	})
-	if err == nil {
-		err = front.Check()
-	}
-	if err != nil {
-		return usageError{err}
-	}
-	stack, err := f.front.newController(&front)
-	if err != nil {
-		return usageError{err}
-	}
+	costs.Coster = graph.NewCosts(g, graphdb.MeasuredCosts())
 	backend, err := graph.New(graph.Config{Graph: g, Parallelism: max(f.front.parallelism, 1)})
 	if err != nil {
 		return err

@@ -60,6 +60,9 @@ func (f *machineFlags) model(changed func(string) bool, costs func(machine.Spec)
 	return m, err
 }
 
+// laterCosts are costs that follow from what is still to be loaded: all mistakes of usage are told before that.
+type laterCosts struct{ servers.Coster }
+
 // storeCosts says what a key-value server's commands cost, from a table and from the sizes of the values that they are about.
 type storeCosts struct {
 	get, set, del workloads.Cost

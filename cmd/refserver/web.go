@@ -268,7 +268,7 @@ func (f *webFlags) services() (map[string]web.Service, error) {
 			}
 			list["kv"] = web.NewKV(values, largest)
 		case storeWork:
-			s := syntheticFlags{memory: f.holds, buffer: f.buffer}
+			s := syntheticFlags{memory: f.holds, buffer: f.buffer, stream: "store"}
 			config, err := s.host()
 			if err != nil {
 				return nil, usageError{err}

@@ -28,7 +28,7 @@ type Config struct {
 	Requests  int           `setting:"requests" unit:"requests" doc:"or when so many have arrived"`
 	Alpha     float64       `setting:"alpha" doc:"share by which overload lowers the level (compared) or what it admits (paper)"`
 	Beta      float64       `setting:"beta" doc:"share of all levels (compared) or of the arrivals (paper) by which the level rises without overload"`
-	Period    time.Duration `setting:"period" doc:"of compared: how often the delay is sampled"`
+	Period    time.Duration `setting:"period" doc:"of compared: how often the delay is sampled; 0 stands for a hundredth of the interval (10us of 1ms)"`
 	Smoothing float64       `setting:"smoothing" doc:"of compared: weight of the past in the smoothed delay"`
 	Business  int           `setting:"business" doc:"how many business priorities there are, each of 128 levels; 0 stands for as many as the classes have"`
 	Unseen    int           `setting:"unseen" unit:"levels" doc:"of paper: through how many levels without arrivals one window may raise the level; 0 for any number"`
@@ -53,7 +53,7 @@ const (
 func Default() Config {
 	return Config{
 		Form: Compared, Requests: 2000, Alpha: 0.05, Beta: 0.01,
-		Period: 10 * time.Microsecond, Smoothing: 0.8, Unseen: 1, Stale: time.Second,
+		Smoothing: 0.8, Unseen: 1, Stale: time.Second,
 	}
 }
 
@@ -72,8 +72,8 @@ func (c Config) Check() error {
 		return fmt.Errorf("alpha is %v, must be above 0 and below 1", c.Alpha)
 	case c.Beta <= 0 || c.Beta > 1:
 		return fmt.Errorf("beta is %v, must be above 0 and at most 1", c.Beta)
-	case c.Period <= 0:
-		return fmt.Errorf("period is %v, must be above 0", c.Period)
+	case c.Period < 0:
+		return fmt.Errorf("period is %v, must not be negative", c.Period)
 	case c.Smoothing < 0 || c.Smoothing >= 1:
 		return fmt.Errorf("smoothing is %v, must be at least 0 and below 1", c.Smoothing)
 	case c.Business < 0 || c.Business > maxBusiness:
@@ -111,6 +111,7 @@ type Server struct {
 	config    Config
 	threshold time.Duration
 	interval  time.Duration
+	period    time.Duration // of compared
 	levels    int
 
 	level    float64 // requests of a priority above it are rejected
@@ -157,7 +158,15 @@ func (s *Server) defaults(threshold, interval time.Duration) {
 	if s.interval == 0 {
 		s.interval = interval
 	}
+	s.period = s.config.Period
+	if s.period == 0 {
+		s.period = max(s.interval/samples, 1)
+	}
 }
+
+// samples is how often the delay is looked at before the level is reconsidered, as published: every 10 µs of 1 ms. Whoever reconsiders it less often, on a
+// computer whose requests take longer, need not look as often either.
+const samples = 100
 
 // Decide rejects arrivals that are not important enough.
 func (s *Server) Decide(now clock.Instant, stage control.Stage, r *control.Request) control.Decision {
@@ -199,7 +208,7 @@ func (s *Server) Tick(now clock.Instant, signals control.Signals) clock.Instant 
 	if now < s.next {
 		return s.next
 	}
-	s.next = now.Add(s.config.Period)
+	s.next = now.Add(s.period)
 	g := &s.config
 	s.smoothed = g.Smoothing*s.smoothed + (1-g.Smoothing)*float64(signals.QueueDelay)
 	due := now.Sub(s.last) >= s.interval || s.arrivals >= g.Requests

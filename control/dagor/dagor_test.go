@@ -135,7 +135,7 @@ func TestCheck(t *testing.T) {
 		"requests is 0":   func(c *dagor.Config) { c.Requests = 0 },
 		"alpha is 1":      func(c *dagor.Config) { c.Alpha = 1 },
 		"beta is 0":       func(c *dagor.Config) { c.Beta = 0 },
-		"period is 0s":    func(c *dagor.Config) { c.Period = 0 },
+		"period is -1ns":  func(c *dagor.Config) { c.Period = -1 },
 		"smoothing is 1":  func(c *dagor.Config) { c.Smoothing = 1 },
 		"business is 257": func(c *dagor.Config) { c.Business = 257 },
 		"unseen is -1":    func(c *dagor.Config) { c.Unseen = -1 },
@@ -178,5 +178,23 @@ func BenchmarkServer(b *testing.B) {
 				ask(s, now, uint16(now/1000%128), 0)
 			}
 		})
+	}
+}
+
+// TestPeriodFollowsTheInterval: unless it is set, the delay is sampled a hundred times before the level is reconsidered: every 10 µs of the published 1 ms.
+func TestPeriodFollowsTheInterval(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ interval, period, want time.Duration }{
+		{0, 0, 10 * time.Microsecond},
+		{time.Millisecond, 0, 10 * time.Microsecond},
+		{20 * time.Millisecond, 0, 200 * time.Microsecond},
+		{20 * time.Millisecond, 10 * time.Microsecond, 10 * time.Microsecond},
+	} {
+		c := dagor.Default()
+		c.Interval, c.Period = tc.interval, tc.period
+		s := dagor.New(c, dagor.Env{SLO: time.Second})
+		if got := s.Tick(clock.Instant(time.Second), control.Signals{}); got != clock.Instant(time.Second+tc.want) {
+			t.Errorf("interval %v, period %v: the next tick is after %v, want %v", tc.interval, tc.period, got.Sub(clock.Instant(time.Second)), tc.want)
+		}
 	}
 }

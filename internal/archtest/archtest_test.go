@@ -95,7 +95,7 @@ func TestNetIsOutOfReach(t *testing.T) {
 	}
 }
 
-var text = regexp.MustCompile(`(\.(go|md|sh|yaml|yml|mod|txt|txtar|tmpl|html|css)|^Makefile|^\.ci/run|^\.gitignore)$`)
+var text = regexp.MustCompile(`(\.(go|md|sh|yaml|yml|mod|txt|txtar|tmpl|html|css|js)|^Makefile|^\.ci/run|^\.gitignore)$`)
 
 func TestText(t *testing.T) {
 	t.Parallel()
@@ -120,6 +120,9 @@ func TestText(t *testing.T) {
 			t.Fatal(err)
 		}
 		report(t, checkText(name, string(content), adrs))
+		if n := strings.Count(string(content), "\n"); n > maxFileLines && (strings.HasSuffix(name, ".js") || strings.HasSuffix(name, ".css")) {
+			t.Errorf("%s: %d lines of a script or a sheet, more than %d", name, n, maxFileLines)
+		}
 		if !strings.HasSuffix(name, ".md") {
 			continue
 		}

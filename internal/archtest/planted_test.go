@@ -40,7 +40,7 @@ func TestPlanted(t *testing.T) {
 		{"single importer", checkModules, "internal/hist/hist.go", `package hist; import "github.com/HdrHistogram/hdrhistogram-go"`, ""},
 		{"second importer", checkModules, "report/csv.go", `package report; import "github.com/HdrHistogram/hdrhistogram-go"`, "the one door"},
 		{"cobra outside cmd", checkModules, "internal/harness/run.go", `package harness; import "github.com/spf13/cobra"`, "flags end in cmd"},
-		{"part of a module", checkModules, "servers/metrics.go", `package servers; import "github.com/prometheus/client_golang/prometheus/promhttp"`, ""},
+		{"part of a module", checkModules, "internal/metrics/page.go", `package servers; import "github.com/prometheus/client_golang/prometheus/promhttp"`, ""},
 		{"a longer name is another module", checkModules, "cmd/x/x.go", `package main; import "github.com/spf13/cobra-cli"`, "without a row"},
 		{"test module in a test", checkModules, "control/gate_test.go", `package control; import "pgregory.net/rapid"`, ""},
 		{"test module in test support", checkModules, "control/controltest/run.go", `package controltest; import "github.com/cockroachdb/datadriven"`, ""},

@@ -14,6 +14,7 @@ import (
 
 	"spillway/counters"
 	"spillway/internal/drive"
+	"spillway/internal/kernels"
 	"spillway/internal/load"
 	"spillway/internal/target"
 )
@@ -131,7 +132,7 @@ func (r *Result) conclude(b *bench, watch *watchman) {
 	var reads []Rate
 	for _, rate := range r.Rates {
 		spread = max(spread, rate.Spread)
-		if rate.Kernel == Read.Name {
+		if rate.Kernel == kernels.Read.Name {
 			reads = append(reads, rate)
 		}
 	}
@@ -168,9 +169,9 @@ func (c *Config) stages(b *bench) []stage {
 	var list []stage
 	numbers := c.numbers(len(b.cpus))
 	for _, n := range numbers {
-		list = append(list, b.stageOf(&Read, n))
+		list = append(list, b.stageOf(&kernels.Read, n))
 	}
-	for _, k := range []*Kernel{&Write, &Copy, &Store} {
+	for _, k := range []*kernels.Kernel{&kernels.Write, &kernels.Copy, &kernels.Store} {
 		for _, n := range slices.Compact([]int{1, numbers[len(numbers)-1]}) {
 			list = append(list, b.stageOf(k, n))
 		}
@@ -203,7 +204,7 @@ func (c *Config) stages(b *bench) []stage {
 	)
 }
 
-func (b *bench) stageOf(k *Kernel, n int) stage {
+func (b *bench) stageOf(k *kernels.Kernel, n int) stage {
 	what := fmt.Sprintf("%s, %d streams", k.Name, n)
 	if n == 1 {
 		what = k.Name + ", one stream"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"spillway/clock"
+	"spillway/internal/kernels"
 )
 
 // Compute is what a turn of the loop takes that servers/synthetic computes with.
@@ -27,7 +28,7 @@ func compute(clk clock.Clock) Compute {
 	var rates []float64
 	for range computeRuns {
 		began := clk.Now()
-		runtime.KeepAlive(spin(computeTurns))
+		runtime.KeepAlive(kernels.Spin(computeTurns))
 		rates = append(rates, computeTurns/float64(max(clk.Now().Sub(began), 1)))
 	}
 	most, median, spread := best(rates)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -98,7 +99,7 @@ func CostKinds() (list []string) {
 	for _, k := range costKinds {
 		list = append(list, k.kind)
 	}
-	return list
+	return append(list, kindFrame)
 }
 
 // ErrKind says that there is no such kind.
@@ -108,7 +109,8 @@ var ErrKind = errors.New("costs cannot be measured")
 type CostPoint struct {
 	Operation string        `json:"operation"`
 	Size      int64         `json:"value_bytes"`
-	Cold      bool          `json:"cold"` // over more values than the last-level cache holds
+	Rows      int           `json:"rows,omitempty"` // of the data frame, where the operation is on one
+	Cold      bool          `json:"cold"`           // over more values, or longer columns, than the last-level cache holds
 	Best      time.Duration `json:"best_ns"`
 	Median    time.Duration `json:"median_ns"`
 	Spread    float64       `json:"spread"`
@@ -127,8 +129,7 @@ type CostTable struct {
 // Costs measures what the operations of one kind of server cost it in time of a core: a server on one core, sixteen connections with one request under
 // way on each, one operation at a time. The table is nil when ctx ends before all operations have been measured: half a table is none.
 func Costs(ctx context.Context, c CostConfig) (*CostTable, error) {
-	at := slices.IndexFunc(costKinds, func(k costKind) bool { return k.kind == c.Kind })
-	if at < 0 {
+	if !slices.Contains(CostKinds(), c.Kind) {
 		return nil, fmt.Errorf("%w of the kind %q; they can of %s", ErrKind, c.Kind, strings.Join(CostKinds(), ", "))
 	}
 	if c.Machine == nil {
@@ -137,14 +138,14 @@ func Costs(ctx context.Context, c CostConfig) (*CostTable, error) {
 	if c.Progress == nil {
 		c.Progress = func(string) {}
 	}
-	k := &costKinds[at]
 	watch := newWatchman(Here())
 	t := &CostTable{Kind: c.Kind}
-	for i := range k.ops {
-		if err := c.measure(ctx, k, &k.ops[i], t); err != nil {
-			return nil, err
-		}
-		watch.look()
+	measure := c.measureStore
+	if c.Kind == kindFrame {
+		measure = c.measureFrames
+	}
+	if err := measure(ctx, t, watch); err != nil {
+		return nil, err
 	}
 	spread := 0.0
 	for _, p := range t.Points {
@@ -155,8 +156,20 @@ func Costs(ctx context.Context, c CostConfig) (*CostTable, error) {
 		t.Noise.Findings = append(t.Noise.Findings, fmt.Sprintf("what a request costs differs by up to %.0f %% from run to run", 100*spread))
 		t.Noise.Quiet = false
 	}
-	t.Table = Fit(k.ops, t.Points)
 	return t, nil
+}
+
+// measureStore measures the operations of a kind of server by the size of the value that they are about.
+func (c *CostConfig) measureStore(ctx context.Context, t *CostTable, watch *watchman) error {
+	k := &costKinds[slices.IndexFunc(costKinds, func(k costKind) bool { return k.kind == c.Kind })]
+	for i := range k.ops {
+		if err := c.measure(ctx, k, &k.ops[i], t); err != nil {
+			return err
+		}
+		watch.look()
+	}
+	t.Table = Fit(k.ops, t.Points)
+	return nil
 }
 
 // sizesOf lists the sizes of values at which an operation is measured.
@@ -180,15 +193,28 @@ const (
 // keys returns over how many values of a size a point goes: of cold ones more than the last-level cache holds several times over, of others a
 // quarter of it.
 func (c *CostConfig) keys(size int64, cold bool) int {
-	llc := int64(32 << 20)
-	if found, ok := c.Machine.Root.LLC(); ok {
-		llc = found.Bytes
-	}
-	room := llc / 4
+	room := c.llc() / 4
 	if cold {
-		room = min(4*llc, mostStored)
+		room = min(4*c.llc(), mostStored)
 	}
 	return int(min(max(room/max(size, 1), 1), mostKeys))
+}
+
+// llc returns the size of the last-level cache, and a usual one where the machine does not tell.
+func (c *CostConfig) llc() int64 {
+	if found, ok := c.Machine.Root.LLC(); ok {
+		return found.Bytes
+	}
+	return 32 << 20
+}
+
+// cores returns how many there are to share it.
+func (c *CostConfig) cores() int {
+	list, err := allowed()
+	if err != nil {
+		return runtime.NumCPU()
+	}
+	return len(list)
 }
 
 func (c *CostConfig) measure(ctx context.Context, k *costKind, op *costOp, t *CostTable) error {
@@ -230,7 +256,7 @@ func describeSize(size int64, where string) string {
 
 // point measures one operation at one size, on a server of its own: what others left in a store changes what it costs.
 func (c *CostConfig) point(ctx context.Context, args []string, k *costKind, op *costOp, size int64, keys int) (CostPoint, error) {
-	p := CostPoint{Operation: op.name, Size: size}
+	p := CostPoint{}
 	loads := k.load != nil && op.sizes && !op.stores
 	if loads {
 		args = append(slices.Clone(args), k.load(size, keys)...)
@@ -251,6 +277,14 @@ func (c *CostConfig) point(ctx context.Context, args []string, k *costKind, op *
 			return p, err
 		}
 	}
+	p, err = c.repeat(ctx, client, op, keys, value)
+	p.Size = size
+	return p, err
+}
+
+// repeat measures one operation several times, on keys in turn.
+func (c *CostConfig) repeat(ctx context.Context, client *costClient, op *costOp, keys int, value []byte) (CostPoint, error) {
+	p := CostPoint{Operation: op.name}
 	runs, span := 5, 200*time.Millisecond
 	if c.Quick {
 		runs, span = 3, 60*time.Millisecond
@@ -271,117 +305,3 @@ func (c *CostConfig) point(ctx context.Context, args []string, k *costKind, op *
 }
 
 func nanos(seconds float64) time.Duration { return time.Duration(math.Round(seconds * 1e9)) }
-
-// sureShare is by how much a cold value must be dearer than a cached one to be believed to be.
-const sureShare = 0.10
-
-// Fit turns points into a cost table: what a request costs however small its value, what each byte costs of a value that a cache holds, and how
-// fast the bytes of one come that no cache does.
-func Fit(ops []costOp, points []CostPoint) *profiles.Costs {
-	t := &profiles.Costs{Operations: map[string]profiles.OperationCost{}, Provenance: map[string]string{}}
-	for i := range ops {
-		op := &ops[i]
-		var hot, cold []CostPoint
-		for _, p := range points {
-			switch {
-			case p.Operation != op.name:
-			case p.Cold:
-				cold = append(cold, p)
-			default:
-				hot = append(hot, p)
-			}
-		}
-		if len(hot) == 0 {
-			continue
-		}
-		o := profiles.OperationCost{Compute: rounding(hot[0].Best)}
-		t.Provenance[op.name+".compute"] = profiles.Measured
-		if op.sizes {
-			base := float64(hot[0].Best)
-			perByte := slope(hot, base)
-			o.Compute = rounding(time.Duration(max(base-perByte*float64(hot[0].Size), 0)))
-			o.ComputePerKB = rounding(time.Duration(math.Round(perByte * 1000)))
-			t.Provenance[op.name+".compute_per_kb"] = profiles.Measured
-			o.MovedPerByte = op.moved
-			t.Provenance[op.name+".moved_per_byte"] = "derived"
-			o.CachedBelow = cachedBelow(hot, cold)
-			t.Provenance[op.name+".cached_below"] = profiles.Measured
-			if extra := slope(cold, base) - perByte; extra > 0 && op.moved > 0 {
-				o.At = profiles.Size(rounded(op.moved / extra * 1e9))
-				t.Provenance[op.name+".at"] = profiles.Measured
-			}
-		}
-		t.Operations[op.name] = o
-	}
-	return t
-}
-
-// rounding keeps what is worth keeping of a time.
-func rounding(d time.Duration) time.Duration { return time.Duration(rounded(float64(d))) }
-
-// slope returns the ns that each byte adds, by least squares through the cost of the smallest value. Relative errors are what is squared, since
-// the largest value would otherwise decide alone.
-func slope(points []CostPoint, base float64) float64 {
-	num, den := 0.0, 0.0
-	for _, p := range points {
-		if p.Size <= smallValue {
-			continue
-		}
-		x, y := float64(p.Size-smallValue), float64(p.Best)-base
-		w := 1 / math.Pow(float64(p.Best), 2)
-		num, den = num+w*x*y, den+w*x*x
-	}
-	if den == 0 {
-		return 0
-	}
-	return max(num/den, 0)
-}
-
-// cachedBelow returns the smallest size from which on a value that is in no cache is clearly dearer than one that is.
-func cachedBelow(hot, cold []CostPoint) profiles.Size {
-	least := profiles.Size(0)
-	for _, c := range slices.Backward(cold) {
-		i := slices.IndexFunc(hot, func(h CostPoint) bool { return h.Size == c.Size })
-		if i < 0 || float64(c.Best) < (1+sureShare)*float64(hot[i].Best) {
-			break
-		}
-		least = profiles.Size(c.Size)
-	}
-	return least
-}
-
-// Text says what was measured, for people.
-func (t *CostTable) Text() string {
-	var b strings.Builder
-	for _, k := range costKinds {
-		if k.kind == t.Kind {
-			fmt.Fprintln(&b, k.head)
-		}
-	}
-	fmt.Fprintf(&b, "Measured by loadgen calibrate --costs %s: time of one core of a server on one core, sixteen connections, one request each.\n", t.Kind)
-	for _, f := range t.Noise.Findings {
-		fmt.Fprintf(&b, "This machine was disturbed: %s.\n", f)
-	}
-	b.WriteString("\noperation    value  cached   best    median  spread  requests\n")
-	for _, p := range t.Points {
-		cached := "yes"
-		switch {
-		case p.Size == 0:
-			cached = "-"
-		case p.Cold:
-			cached = "no"
-		}
-		fmt.Fprintf(&b, "%-9s %8d  %-6s %8s %8s  %4.0f%%  %8d\n", p.Operation, p.Size, cached, short(p.Best), short(p.Median), 100*p.Spread, p.Requests)
-	}
-	return b.String()
-}
-
-// File returns the table as a file that profiles.LoadCosts reads.
-func (t *CostTable) File() ([]byte, error) {
-	var b bytes.Buffer
-	for line := range strings.Lines(t.Text()) {
-		b.WriteString(strings.TrimRight("# "+line, " \n") + "\n")
-	}
-	b.Write(t.Table.Text())
-	return b.Bytes(), nil
-}

@@ -5,8 +5,10 @@ package calibrate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"spillway/control"
+	"spillway/internal/frames"
 	"spillway/profiles"
 	"spillway/servers"
+	"spillway/servers/dataframe"
 	"spillway/servers/synthetic"
 )
 
@@ -65,19 +69,16 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// inProcess starts a synthetic server here, in the place of refserver.
+// inProcess starts a synthetic or a dataframe server here, in the place of refserver.
 func inProcess(t *testing.T) func(context.Context, []string) (string, func(), error) {
 	return func(ctx context.Context, args []string) (string, func(), error) {
-		if args[0] != "synthetic" {
-			return "", nil, errors.New("no such server here")
-		}
-		h, err := synthetic.NewHost(synthetic.Config{Memory: 1 << 20, Buffer: 1 << 20})
+		backend, err := backendOf(args)
 		if err != nil {
 			return "", nil, err
 		}
 		c := servers.Default()
 		c.Listen, c.Loops = []string{"127.0.0.1:0"}, 1
-		s, err := servers.New(h, control.Stack{Controller: control.None{}}, c)
+		s, err := servers.New(backend, control.Stack{Controller: control.None{}}, c)
 		if err != nil {
 			return "", nil, err
 		}
@@ -91,6 +92,24 @@ func inProcess(t *testing.T) func(context.Context, []string) (string, func(), er
 			}
 		}, nil
 	}
+}
+
+func backendOf(args []string) (servers.Backend, error) {
+	switch args[0] {
+	case "synthetic":
+		return synthetic.NewHost(synthetic.Config{Memory: 1 << 20, Buffer: 1 << 20})
+	case "dataframe":
+		shape := frames.DefaultShape()
+		if _, err := fmt.Sscan(args[slices.Index(args, "--rows")+1], &shape.Rows); err != nil {
+			return nil, err
+		}
+		f, err := frames.Generate(shape)
+		if err != nil {
+			return nil, err
+		}
+		return dataframe.New(dataframe.Config{Frame: f, Parallelism: 1})
+	}
+	return nil, errors.New("no such server here")
 }
 
 func TestCostsOfAServer(t *testing.T) {
@@ -110,7 +129,7 @@ func TestCostsOfAServer(t *testing.T) {
 
 func TestCostsRefuses(t *testing.T) {
 	t.Parallel()
-	if _, err := Costs(t.Context(), CostConfig{Kind: "teapot"}); !errors.Is(err, ErrKind) || !strings.Contains(err.Error(), "memcached, rocksdb, synthetic") {
+	if _, err := Costs(t.Context(), CostConfig{Kind: "teapot"}); !errors.Is(err, ErrKind) || !strings.Contains(err.Error(), "memcached, rocksdb, synthetic, dataframe") {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

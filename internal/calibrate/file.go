@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"spillway/internal/kernels"
 	"spillway/machine"
 	"spillway/profiles"
 )
@@ -44,7 +45,7 @@ func (r *Result) Machine() (*profiles.Machine, error) {
 		m.Provenance["bus.decay"] = profiles.Measured
 	}
 	for _, rate := range r.Rates {
-		if rate.Kernel != Read.Name {
+		if rate.Kernel != kernels.Read.Name {
 			continue
 		}
 		if rate.Best == r.Knee.Total {
@@ -146,7 +147,7 @@ func (r *Result) tables(b *strings.Builder) {
 		rate := &r.Rates[i]
 		k := kernelOf(rate.Kernel)
 		fmt.Fprintf(b, "%-15s %7d  %9.2f  %11.2f  %5.0f%%  %4.0f%%  %s\n", rate.Kernel, rate.Streams, rate.Best/1e9, rate.Median/1e9, 100*rate.Spread,
-			100*rate.Lost, k.factor())
+			100*rate.Lost, factor(k))
 	}
 	if len(r.Latencies) > 0 {
 		b.WriteString("\na load of memory takes\n")
@@ -185,17 +186,17 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-func kernelOf(name string) *Kernel {
-	for _, k := range []*Kernel{&Read, &Write, &Copy, &Store} {
+func kernelOf(name string) *kernels.Kernel {
+	for _, k := range []*kernels.Kernel{&kernels.Read, &kernels.Write, &kernels.Copy, &kernels.Store} {
 		if k.Name == name {
 			return k
 		}
 	}
-	return &Kernel{Name: name}
+	return &kernels.Kernel{Name: name}
 }
 
 // factor says how many bytes cross the bus.
-func (k *Kernel) factor() string {
+func factor(k *kernels.Kernel) string {
 	text := fmt.Sprintf("%.0f (%.0f read, %.0f written)", k.Traffic.Total(), k.Traffic.Read, k.Traffic.Written)
 	if !k.Exact {
 		return text + " at most"

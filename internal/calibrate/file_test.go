@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"spillway/internal/kernels"
 	"spillway/machine"
 	"spillway/profiles"
 )
@@ -40,16 +41,16 @@ func golden(t *testing.T, name string, got []byte) {
 
 // server16 is what a server of sixteen cores and six streams gives.
 func server16() *Result {
-	rate := func(k *Kernel, n int, best, median float64) Rate {
+	rate := func(k *kernels.Kernel, n int, best, median float64) Rate {
 		return Rate{Kernel: k.Name, Streams: n, Best: best, Median: median, Spread: (best - median) / best}
 	}
 	r := &Result{
 		Host: Host{CPU: "Test CPU 9000", Cores: 16, RAM: 67_430_000_000, LLC: 32 << 20, Region: 128 << 20},
 		Took: 24.6,
 		Rates: []Rate{
-			rate(&Read, 1, 9.873e9, 9.7e9), rate(&Read, 2, 19.7e9, 19.5e9), rate(&Read, 4, 39.2e9, 38e9), rate(&Read, 6, 55.1e9, 54e9),
-			rate(&Read, 8, 60.12e9, 59.4e9), rate(&Read, 16, 54.2e9, 53e9),
-			rate(&Write, 1, 7e9, 6.9e9), rate(&Write, 16, 50e9, 49e9), rate(&Store, 16, 48e9, 47e9),
+			rate(&kernels.Read, 1, 9.873e9, 9.7e9), rate(&kernels.Read, 2, 19.7e9, 19.5e9), rate(&kernels.Read, 4, 39.2e9, 38e9), rate(&kernels.Read, 6, 55.1e9, 54e9),
+			rate(&kernels.Read, 8, 60.12e9, 59.4e9), rate(&kernels.Read, 16, 54.2e9, 53e9),
+			rate(&kernels.Write, 1, 7e9, 6.9e9), rate(&kernels.Write, 16, 50e9, 49e9), rate(&kernels.Store, 16, 48e9, 47e9),
 		},
 		Latencies: []Latency{{NSPerLoad: 82, Spread: 0.02}, {Streams: 1, Duty: 0.5, Bandwidth: 5e9, NSPerLoad: 85, Spread: 0.03}, {Streams: 15, Duty: 1, Bandwidth: 54e9, NSPerLoad: 161, Spread: 0.1}},
 		Compute:   &Compute{NSPerTurn: 1.25, Median: 1.26, Spread: 0.01},
@@ -67,7 +68,7 @@ func TestMachineFile(t *testing.T) {
 	t.Parallel()
 	small := &Result{
 		Host:     Host{Cores: 2, RAM: 8 << 30, Hypervisor: true, Region: 64 << 20},
-		Rates:    []Rate{{Kernel: Read.Name, Streams: 1, Best: 11e9, Median: 10e9, Spread: 0.09}, {Kernel: Read.Name, Streams: 2, Best: 21.6e9, Median: 19e9, Spread: 0.12}},
+		Rates:    []Rate{{Kernel: kernels.Read.Name, Streams: 1, Best: 11e9, Median: 10e9, Spread: 0.09}, {Kernel: kernels.Read.Name, Streams: 2, Best: 21.6e9, Median: 19e9, Spread: 0.12}},
 		Noise:    Noise{Findings: []string{"a hypervisor gave 5.0 % of the processors' time to others"}},
 		Notes:    []string{"there was too little free memory"},
 		Took:     3,
@@ -146,7 +147,7 @@ func TestFindKnee(t *testing.T) {
 	t.Parallel()
 	reads := func(best ...float64) (list []Rate) {
 		for i, b := range best {
-			list = append(list, Rate{Kernel: Read.Name, Streams: i + 1, Best: b, Median: b * 0.98, Spread: 0.02})
+			list = append(list, Rate{Kernel: kernels.Read.Name, Streams: i + 1, Best: b, Median: b * 0.98, Spread: 0.02})
 		}
 		return list
 	}

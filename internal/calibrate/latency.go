@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"spillway/counters"
+	"spillway/internal/kernels"
 )
 
 // Latency is how long a load took that waits for the one before, while some streams read.
@@ -55,7 +56,7 @@ func loads(most int) (list []Latency) {
 }
 
 func (b *bench) latency(ctx context.Context, chase *counters.Chase, cpu int, at Latency, span time.Duration) (Latency, error) {
-	lanes, stop, err := b.start(&Read, at.Streams, at.Duty)
+	lanes, stop, err := b.start(&kernels.Read, at.Streams, at.Duty)
 	if err != nil {
 		return at, err
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spillway/counters"
+	"spillway/internal/kernels"
 )
 
 // region is memory outside the Go heap, for one stream.
@@ -27,8 +28,8 @@ func newRegion(size int64) (*region, error) {
 		return nil, fmt.Errorf("%d bytes of memory for a stream: %w", size, err)
 	}
 	_ = unix.Madvise(raw, unix.MADV_HUGEPAGE) // where there are none, small ones do
-	r := &region{raw: raw, words: unsafe.Slice((*uint64)(unsafe.Pointer(&raw[0])), size/wordBytes)}
-	plainStore(&r.words[0], len(r.words)/lineWords, filler)
+	r := &region{raw: raw, words: unsafe.Slice((*uint64)(unsafe.Pointer(&raw[0])), size/kernels.WordBytes)}
+	kernels.Touch(r.words)
 	return r, nil
 }
 
@@ -43,7 +44,7 @@ func (r *region) chunks() int { return len(r.raw) / chunkBytes }
 
 // chunk returns the i-th.
 func (r *region) chunk(i int) []uint64 {
-	const words = chunkBytes / wordBytes
+	const words = chunkBytes / kernels.WordBytes
 	return r.words[i*words:][:words]
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"spillway/internal/kernels"
 )
 
 // Surroundings is what a machine is watched by for signs that it was disturbed. Tests give it a script.
@@ -131,7 +133,7 @@ func turns() time.Duration {
 	least := time.Duration(math.MaxInt64)
 	for range 10 {
 		began := read64(unix.CLOCK_MONOTONIC)
-		runtime.KeepAlive(spin(computeTurns))
+		runtime.KeepAlive(kernels.Spin(computeTurns))
 		least = min(least, read64(unix.CLOCK_MONOTONIC)-began)
 	}
 	return least

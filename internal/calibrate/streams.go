@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spillway/counters"
+	"spillway/internal/kernels"
 )
 
 // Rate is how many bytes a second some streams moved together over the bus, in several windows of one run.
@@ -51,7 +52,7 @@ type lane struct {
 }
 
 // run measures n streams of a kernel, each pinned to a processor of its own. On ctx's end it returns its error.
-func (b *bench) run(ctx context.Context, k *Kernel, n int) (Rate, error) {
+func (b *bench) run(ctx context.Context, k *kernels.Kernel, n int) (Rate, error) {
 	r := Rate{Kernel: k.Name, Streams: n}
 	lanes, stop, err := b.start(k, n, 1)
 	if err != nil {
@@ -105,7 +106,7 @@ func total(lanes []*lane) (sum int64) {
 
 // start lets n streams run for a share of their time, their duty, and returns once all of them do. The function that stops them may be called more
 // than once; it waits until they have.
-func (b *bench) start(k *Kernel, n int, duty float64) (lanes []*lane, stop func(), err error) {
+func (b *bench) start(k *kernels.Kernel, n int, duty float64) (lanes []*lane, stop func(), err error) {
 	if n > len(b.cpus) {
 		return nil, nil, fmt.Errorf("%d streams on %d processors", n, len(b.cpus))
 	}
@@ -138,14 +139,14 @@ func (b *bench) start(k *Kernel, n int, duty float64) (lanes []*lane, stop func(
 }
 
 // stream goes over memory of its own until it is told to stop. Its error is in l by the time that it is ready.
-func (b *bench) stream(k *Kernel, cpu int, duty float64, l *lane, ready *sync.WaitGroup, quit *atomic.Bool) {
+func (b *bench) stream(k *kernels.Kernel, cpu int, duty float64, l *lane, ready *sync.WaitGroup, quit *atomic.Bool) {
 	begun := sync.OnceFunc(ready.Done)
 	defer begun()
 	if l.err = pin(cpu); l.err != nil {
 		return
 	}
 	size := b.size
-	if k.copies {
+	if k.Copies {
 		size /= 2
 	}
 	var to, from *region
@@ -154,7 +155,7 @@ func (b *bench) stream(k *Kernel, cpu int, duty float64, l *lane, ready *sync.Wa
 	}
 	defer to.close()
 	from = to
-	if k.copies {
+	if k.Copies {
 		if from, l.err = newRegion(size); l.err != nil {
 			return
 		}
@@ -165,18 +166,21 @@ func (b *bench) stream(k *Kernel, cpu int, duty float64, l *lane, ready *sync.Wa
 	began, cpuBegan := clock.Now(), threadCPU()
 	for i := 0; !quit.Load(); i = (i + 1) % to.chunks() {
 		at := clock.Now()
-		k.run(to.chunk(i), from.chunk(i))
+		k.Run(to.chunk(i), from.chunk(i))
 		l.bytes.Add(chunkBytes)
 		if duty < 1 {
 			// The wait is in proportion to what the chunk took, so that the duty holds whatever the memory's speed.
 			pause := time.Duration(float64(clock.Now().Sub(at)) * (1/duty - 1))
 			for end := clock.Now().Add(pause); clock.Now() < end && !quit.Load(); {
-				runtime.KeepAlive(spin(pauseTurns))
+				runtime.KeepAlive(kernels.Spin(pauseTurns))
 			}
 		}
 	}
 	l.wall, l.cpu = clock.Now().Sub(began), threadCPU()-cpuBegan
 }
+
+// chunkBytes is what a stream does between two looks at whether it shall stop.
+const chunkBytes = 256 << 10
 
 // pauseTurns are few enough to stop in time, and enough to leave the memory alone.
 const pauseTurns = 200
@@ -188,20 +192,6 @@ func threadCPU() time.Duration {
 		return 0
 	}
 	return time.Duration(ts.Nano())
-}
-
-// spin is a chain of operations of which each needs the one before (Marsaglia's xorshift), so that its time depends on nothing but the clock rate
-// of the core. servers/synthetic computes with the same.
-//
-//go:noinline
-func spin(turns uint64) uint64 {
-	x := turns | 1
-	for range turns {
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
-	}
-	return x
 }
 
 // Knee is what the rates of one kernel over the number of streams say.

@@ -31,18 +31,10 @@ type Backend struct {
 	rows    int
 	tasks   sync.Pool
 	stop    atomic.Bool // tells running operations to end
-	workers sync.WaitGroup
+	workers servers.Workers[*task]
 	known   memory
 
 	gets, wrong, moved atomic.Uint64
-
-	mu struct {
-		sync.Mutex
-		ready  sync.Cond
-		queue  []*task // the first head of them have been taken
-		head   int
-		closed bool
-	}
 }
 
 var (
@@ -69,10 +61,7 @@ func New(c Config) (*Backend, error) {
 	}
 	b := &Backend{config: c, rows: c.Frame.Rows()}
 	b.tasks.New = func() any { return new(task) }
-	b.mu.ready.L = &b.mu
-	for range c.Parallelism {
-		b.workers.Go(b.work)
-	}
+	b.workers.Start(c.Parallelism, b.work)
 	return b, nil
 }
 
@@ -84,33 +73,15 @@ func (b *Backend) newWorker() *frames.Worker {
 	return w
 }
 
-// work computes until the Backend is closed.
-func (b *Backend) work() {
+// work returns what computes one operation after the other.
+func (b *Backend) work() func(*task) {
 	w := b.newWorker()
-	for t := b.take(); t != nil; t = b.take() {
+	return func(t *task) {
 		if !t.gone.Load() {
 			t.answer, t.err = w.Answer(&t.query, t.answer[:0])
 		}
 		t.call.Resume()
 	}
-}
-
-// take returns the next task, nil when the Backend is closed.
-func (b *Backend) take() *task {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for b.mu.head == len(b.mu.queue) && !b.mu.closed {
-		b.mu.ready.Wait()
-	}
-	if b.mu.closed {
-		return nil
-	}
-	t := b.mu.queue[b.mu.head]
-	b.mu.queue[b.mu.head] = nil
-	if b.mu.head++; b.mu.head == len(b.mu.queue) {
-		b.mu.queue, b.mu.head = b.mu.queue[:0], 0
-	}
-	return t
 }
 
 // Step has an operation enter the memory section, if it is of those that are bound by memory, then hands it to the workers, and replies once they are done.
@@ -161,10 +132,7 @@ func (b *Backend) enter(c servers.Call, t *task) (servers.Pause, error) {
 // submit gives a task to the workers.
 func (b *Backend) submit(c servers.Call, t *task) (servers.Pause, error) {
 	t.call, t.submitted = c, true
-	b.mu.Lock()
-	b.mu.queue = append(b.mu.queue, t)
-	b.mu.Unlock()
-	b.mu.ready.Signal()
+	b.workers.Submit(t)
 	return servers.AtWork(), nil
 }
 
@@ -209,15 +177,11 @@ func (b *Backend) accept(cmd *memproto.Command, w *memproto.Writer) (q frames.Qu
 
 // theQuery reads the only key of a get.
 func theQuery(cmd *memproto.Command) (frames.Query, error) {
-	if cmd.Verb == memproto.Get { // what follows the key of a meta get are flags
-		keys := 0
-		for range cmd.ItemKeys {
-			if keys++; keys > 1 {
-				return frames.Query{}, errors.New("one get asks for one operation here: pipeline several")
-			}
-		}
+	key, err := servers.OnlyKey(cmd, "for one operation")
+	if err != nil {
+		return frames.Query{}, err
 	}
-	return frames.ParseQuery(cmd.Key)
+	return frames.ParseQuery(key)
 }
 
 // ClassNames returns the names of the classes of requests, which are the operations. What is none is in the first: it takes no time.
@@ -306,10 +270,6 @@ func (b *Backend) Stats(yield func(name string, value uint64) bool) {
 // Close ends the workers, in the middle of an operation if need be.
 func (b *Backend) Close() error {
 	b.stop.Store(true)
-	b.mu.Lock()
-	b.mu.closed = true
-	b.mu.Unlock()
-	b.mu.ready.Broadcast()
-	b.workers.Wait()
+	b.workers.Stop()
 	return nil
 }

@@ -3,12 +3,8 @@
 package dataframe_test
 
 import (
-	"bufio"
-	"context"
 	"fmt"
-	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +17,7 @@ import (
 	"spillway/profiles"
 	"spillway/servers"
 	"spillway/servers/dataframe"
+	"spillway/servers/servertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -82,86 +79,12 @@ func serve(t testing.TB, c dataframe.Config, stack control.Stack, change func(*s
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := servers.Default()
-	config.Listen, config.Loops = []string{"127.0.0.1:0"}, 2
-	if change != nil {
-		change(&config)
-	}
-	s, err := servers.New(backend, stack, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx) }()
-	stop := sync.OnceValue(func() error {
-		cancel()
-		return <-ended
-	})
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return server{s.Addrs()[0], backend, stop}
+	addr, stop := servertest.Serve(t, backend, stack, change)
+	return server{addr, backend, stop}
 }
 
-type client struct {
-	t testing.TB
-	net.Conn
-	replies *bufio.Reader
-}
-
-func dial(t testing.TB, addr string) client {
-	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	return client{t, c, bufio.NewReader(c)}
-}
-
-// do asks, and holds the reply against what is wanted.
-func (c client) do(ask, want string) {
-	c.t.Helper()
-	if _, err := fmt.Fprintf(c, "%s\r\n", ask); err != nil {
-		c.t.Fatal(err)
-	}
-	var got strings.Builder
-	for range strings.Count(want, "\n") {
-		line, err := c.replies.ReadString('\n')
-		if err != nil {
-			c.t.Fatalf("%s: %v after %q", ask, err, got.String())
-		}
-		got.WriteString(line)
-	}
-	if got.String() != want {
-		c.t.Errorf("%s: got %q, want %q", ask, got.String(), want)
-	}
-}
-
-// stat returns a figure of `stats` or `stats NAME`.
-func (c client) stat(of, name string) string {
-	c.t.Helper()
-	if _, err := fmt.Fprintf(c, "%s\r\n", strings.TrimSpace("stats "+of)); err != nil {
-		c.t.Fatal(err)
-	}
-	value := ""
-	for line := ""; line != "END\r\n"; {
-		var err error
-		if line, err = c.replies.ReadString('\n'); err != nil {
-			c.t.Fatal(err)
-		}
-		if words := strings.Fields(line); len(words) == 3 && words[1] == name {
-			value = words[2]
-		}
-	}
-	return value
-}
+// ask sends a line, and holds the reply against what is wanted.
+func ask(c *servertest.Client, line, want string) { c.Do(line+"\r\n", want) }
 
 func plain() control.Stack { return control.Stack{Controller: control.None{}} }
 
@@ -171,34 +94,34 @@ func TestServer(t *testing.T) {
 	for name, change := range map[string]func(*servers.Config){"host": nil, "model": modelled(t, 5000)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := dial(t, serve(t, dataframe.Config{Frame: f}, plain(), change).addr)
+			c := servertest.Dial(t, serve(t, dataframe.Config{Frame: f}, plain(), change).addr)
 			for k := range frames.NumKinds {
 				key := k.String()
 				if k == frames.Quantile {
 					key += "/0.9"
 				}
 				want := answer(t, f, key)
-				c.do("mg "+key+" v", fmt.Sprintf("VA %d\r\n%s\r\n", len(want), want))
-				c.do("get "+key, fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\nEND\r\n", key, len(want), want))
-				c.do("mg "+key+"#again k", "HD k"+key+"#again\r\n")
+				ask(c, "mg "+key+" v", fmt.Sprintf("VA %d\r\n%s\r\n", len(want), want))
+				ask(c, "get "+key, fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\nEND\r\n", key, len(want), want))
+				ask(c, "mg "+key+"#again k", "HD k"+key+"#again\r\n")
 			}
-			c.do("get rows", "CLIENT_ERROR no operation: want max[/COLUMN], mean[/COLUMN], quantile/P[/COLUMN], corr[/COLUMN/COLUMN], vwap, mid[/WINDOW], "+
+			ask(c, "get rows", "CLIENT_ERROR no operation: want max[/COLUMN], mean[/COLUMN], quantile/P[/COLUMN], corr[/COLUMN/COLUMN], vwap, mid[/WINDOW], "+
 				"kmeans[/K/ITERATIONS], ppo[/FAST/SLOW/SIGNAL], decompose[/PERIOD/FRACTION/DELTA], decay[/PERIOD] or ad; a # begins a comment\r\n")
-			c.do("mg mid/99999 v", "CLIENT_ERROR window 99999: there are 5000 rows\r\n")
-			c.do("mg kmeans/64/1000000 v", "CLIENT_ERROR number of iterations \"1000000\": want a whole number from 1 to 1000\r\n")
-			c.do("mg decompose/2501/0.1/1 v", "CLIENT_ERROR period 2501: there must be two of it, and there are 5000 rows\r\n")
-			c.do("mg corr/close/price v", "CLIENT_ERROR column \"price\": there are open, high, low, close, volume and return\r\n")
-			c.do("get max mean", "CLIENT_ERROR one get asks for one operation here: pipeline several\r\n")
+			ask(c, "mg mid/99999 v", "CLIENT_ERROR window 99999: there are 5000 rows\r\n")
+			ask(c, "mg kmeans/64/1000000 v", "CLIENT_ERROR number of iterations \"1000000\": want a whole number from 1 to 1000\r\n")
+			ask(c, "mg decompose/2501/0.1/1 v", "CLIENT_ERROR period 2501: there must be two of it, and there are 5000 rows\r\n")
+			ask(c, "mg corr/close/price v", "CLIENT_ERROR column \"price\": there are open, high, low, close, volume and return\r\n")
+			ask(c, "get max mean", "CLIENT_ERROR one get asks for one operation here: pipeline several\r\n")
 			counts := map[string]string{"max": "5", "decompose": "4", "ad": "3", "get": ""} // what is no operation is in the first
 			if change != nil {
 				counts = map[string]string{"max": "3", "decompose": "3", "ad": "3", "get": ""} // what has no cost does not come to the machine
 			}
 			for class, want := range counts {
-				if got := c.stat("spillway", "arrivals_"+class); got != want {
+				if got := c.Stats("spillway")["arrivals_"+class]; got != want {
 					t.Errorf("%s: %q arrivals of %s, want %q", name, got, class, want)
 				}
 			}
-			if got := c.stat("", "frame_rows"); got != "5000" {
+			if got := c.Stats("")["frame_rows"]; got != "5000" {
 				t.Errorf("%s rows", got)
 			}
 		})
@@ -208,16 +131,16 @@ func TestServer(t *testing.T) {
 // TestOtherCommands: a data frame is read, and not written.
 func TestOtherCommands(t *testing.T) {
 	t.Parallel()
-	c := dial(t, serve(t, dataframe.Config{Frame: frame(t, 100)}, plain(), nil).addr)
-	c.do("set max 0 0 1\r\nx", "SERVER_ERROR command set is not for a data frame; ask with get KEY or mg KEY v, the key being an operation\r\n")
-	c.do("delete max", "SERVER_ERROR command delete is not for a data frame; ask with get KEY or mg KEY v, the key being an operation\r\n")
+	c := servertest.Dial(t, serve(t, dataframe.Config{Frame: frame(t, 100)}, plain(), nil).addr)
+	ask(c, "set max 0 0 1\r\nx", "SERVER_ERROR command set is not for a data frame; ask with get KEY or mg KEY v, the key being an operation\r\n")
+	ask(c, "delete max", "SERVER_ERROR command delete is not for a data frame; ask with get KEY or mg KEY v, the key being an operation\r\n")
 }
 
 // TestFullReplies: all values of a vector are sent, more than fit in one buffer.
 func TestFullReplies(t *testing.T) {
 	t.Parallel()
 	f := frame(t, 20_000)
-	c := dial(t, serve(t, dataframe.Config{Frame: f, Full: true}, plain(), nil).addr)
+	c := servertest.Dial(t, serve(t, dataframe.Config{Frame: f, Full: true}, plain(), nil).addr)
 	for range 3 { // pipelined, so that memory that a reply refers to is not used again too early
 		if _, err := fmt.Fprint(c, "mg mid/2 v\r\nmg ad v\r\n"); err != nil {
 			t.Fatal(err)
@@ -234,11 +157,11 @@ func TestFullReplies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		head, err := c.replies.ReadString('\n')
+		head, err := c.In.ReadString('\n')
 		if err != nil || head != fmt.Sprintf("VA %d\r\n", len(want)) {
 			t.Fatalf("%q, %v; want %d bytes", head, err, len(want))
 		}
-		got, err := c.replies.ReadString('\n')
+		got, err := c.In.ReadString('\n')
 		if err != nil || strings.TrimSuffix(got, "\r\n") != string(want) || strings.Count(got, " ") != f.Rows() {
 			t.Fatalf("reply %d: %d bytes, %v; want %d", i, len(got), err, len(want))
 		}
@@ -286,29 +209,29 @@ func TestMemorySection(t *testing.T) {
 			t.Parallel()
 			memory := &section{waiting: control.NewParked()}
 			s := serve(t, dataframe.Config{Frame: f, Parallelism: 4}, control.Stack{Controller: control.None{}, Memory: memory, Mode: mode}, nil)
-			gone := dial(t, s.addr)
+			gone := servertest.Dial(t, s.addr)
 			if _, err := fmt.Fprint(gone, strings.Repeat("mg decompose/10/0.05/1 v\r\nmg ad v\r\nmg decay v\r\n", 20)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := gone.replies.Peek(1); err != nil {
+			if _, err := gone.In.Peek(1); err != nil {
 				t.Fatal(err)
 			}
 			_ = gone.Close()
-			c := dial(t, s.addr)
+			c := servertest.Dial(t, s.addr)
 			const n = 20
 			if _, err := fmt.Fprint(c, strings.Repeat("mg ad v\r\nmg max v\r\n", n)); err != nil {
 				t.Fatal(err)
 			}
 			dropped := 0
 			for i := range 2 * n {
-				head, err := c.replies.ReadString('\n')
+				head, err := c.In.ReadString('\n')
 				switch {
 				case err != nil:
 					t.Fatal(err)
 				case head == "SERVER_ERROR overloaded memory\r\n" && i%2 == 0 && mode == control.Try:
 					dropped++
 				case strings.HasPrefix(head, "VA "):
-					if _, err := c.replies.ReadString('\n'); err != nil {
+					if _, err := c.In.ReadString('\n'); err != nil {
 						t.Fatal(err)
 					}
 				default:
@@ -325,21 +248,44 @@ func TestMemorySection(t *testing.T) {
 	}
 }
 
+// TestDropsLeaveNothingBehind: memory does not grow over a million drops, and no slot stays taken.
+func TestDropsLeaveNothingBehind(t *testing.T) {
+	drops := 1_000_000
+	if testing.Short() || raceEnabled {
+		drops = 60_000
+	}
+	full := &section{inside: 1, waiting: control.NewParked()}
+	s := serve(t, dataframe.Config{Frame: frame(t, 1000)}, control.Stack{Memory: full, Mode: control.Try}, func(c *servers.Config) { c.Loops = 1 })
+	asked := servertest.Drops(t, s.addr, "mg decay v\r\n", "SERVER_ERROR overloaded memory\r\n", drops)
+	c := servertest.Dial(t, s.addr)
+	got := c.Stats("spillway")
+	ask(c, "mg max", "HD\r\n")
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	if got["shed_memory"] != fmt.Sprint(asked) || got["in_service"] != "0" || full.entered != asked {
+		t.Errorf("of %d, %s were dropped; %d came to the section, and %s are in service", asked, got["shed_memory"], full.entered, got["in_service"])
+	}
+	if n := s.backend.BytesMoved(); n != 0 {
+		t.Errorf("what was dropped has moved %d bytes", n)
+	}
+}
+
 // TestBytesMoved: operations that are bound by memory account for what they move, and no others do.
 func TestBytesMoved(t *testing.T) {
 	t.Parallel()
 	s := serve(t, dataframe.Config{Frame: frame(t, 10_000)}, plain(), nil)
-	c := dial(t, s.addr)
-	for _, ask := range []struct {
+	c := servertest.Dial(t, s.addr)
+	for _, tc := range []struct {
 		key  string
 		want uint64
 	}{{"max", 0}, {"ppo", 0}, {"decay", 240_000}, {"ad", 800_000}, {"decompose/10/0.01/1", 1_360_000}} {
-		c.do("mg "+ask.key, "HD\r\n")
-		if got := s.backend.BytesMoved(); got != ask.want {
-			t.Errorf("after %s: %d bytes, want %d", ask.key, got, ask.want)
+		ask(c, "mg "+tc.key, "HD\r\n")
+		if got := s.backend.BytesMoved(); got != tc.want {
+			t.Errorf("after %s: %d bytes, want %d", tc.key, got, tc.want)
 		}
 	}
-	if got := c.stat("", "bytes_moved"); got != "1360000" {
+	if got := c.Stats("")["bytes_moved"]; got != "1360000" {
 		t.Errorf("stats say %s", got)
 	}
 }
@@ -348,12 +294,12 @@ func TestBytesMoved(t *testing.T) {
 func TestEndHalfway(t *testing.T) {
 	t.Parallel()
 	s := serve(t, dataframe.Config{Frame: frame(t, 400_000)}, plain(), func(c *servers.Config) { c.Grace = time.Millisecond })
-	c := dial(t, s.addr)
+	c := servertest.Dial(t, s.addr)
 	if _, err := fmt.Fprint(c, strings.Repeat("mg kmeans/10/1000 v\r\n", 20)); err != nil {
 		t.Fatal(err)
 	}
-	other := dial(t, s.addr)
-	for other.stat("spillway", "in_service") == "0" {
+	other := servertest.Dial(t, s.addr)
+	for other.Stats("spillway")["in_service"] == "0" {
 	}
 	if err := s.stop(); err != nil {
 		t.Error(err)

@@ -28,17 +28,9 @@ type Backend struct {
 	tasks   sync.Pool
 	spare   sync.Pool   // workers of Do
 	stop    atomic.Bool // tells running queries to end
-	workers sync.WaitGroup
+	workers servers.Workers[*task]
 
 	gets, wrong, edges atomic.Uint64
-
-	mu struct {
-		sync.Mutex
-		ready  sync.Cond
-		queue  []*task // the first head of them have been taken
-		head   int
-		closed bool
-	}
 }
 
 var (
@@ -65,44 +57,21 @@ func New(c Config) (*Backend, error) {
 	b := &Backend{graph: c.Graph}
 	b.tasks.New = func() any { return new(task) }
 	b.spare.New = func() any { return graphdb.NewWorker(c.Graph) }
-	b.mu.ready.L = &b.mu
-	for range c.Parallelism {
-		b.workers.Add(1)
-		go b.work()
-	}
+	b.workers.Start(c.Parallelism, b.work)
 	return b, nil
 }
 
-// work answers queries until the Backend is closed.
-func (b *Backend) work() {
-	defer b.workers.Done()
+// work returns what answers one query after the other.
+func (b *Backend) work() func(*task) {
 	w := graphdb.NewWorker(b.graph)
 	w.Stop = &b.stop
-	for t := b.take(); t != nil; t = b.take() {
+	return func(t *task) {
 		if !t.gone.Load() {
 			t.answer, t.err = w.Answer(&t.query, t.answer[:0])
 			b.edges.Add(uint64(w.Work()))
 		}
 		t.call.Resume()
 	}
-}
-
-// take returns the next query, nil when the Backend is closed.
-func (b *Backend) take() *task {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for b.mu.head == len(b.mu.queue) && !b.mu.closed {
-		b.mu.ready.Wait()
-	}
-	if b.mu.closed {
-		return nil
-	}
-	t := b.mu.queue[b.mu.head]
-	b.mu.queue[b.mu.head] = nil
-	if b.mu.head++; b.mu.head == len(b.mu.queue) {
-		b.mu.queue, b.mu.head = b.mu.queue[:0], 0
-	}
-	return t
 }
 
 // Step hands a query to the workers, and replies once they have its answer.
@@ -143,24 +112,17 @@ func (b *Backend) begin(c servers.Call) (servers.Pause, error) {
 	t.call, t.query, t.err = c, query, nil
 	t.gone.Store(false)
 	c.SetState(t)
-	b.mu.Lock()
-	b.mu.queue = append(b.mu.queue, t)
-	b.mu.Unlock()
-	b.mu.ready.Signal()
+	b.workers.Submit(t)
 	return servers.AtWork(), nil
 }
 
 // theQuery reads the only key of a get.
 func theQuery(cmd *memproto.Command) (graphdb.Query, error) {
-	if cmd.Verb == memproto.Get { // what follows the key of a meta get are flags
-		keys := 0
-		for range cmd.ItemKeys {
-			if keys++; keys > 1 {
-				return graphdb.Query{}, errors.New("one get asks one query here: pipeline several")
-			}
-		}
+	key, err := servers.OnlyKey(cmd, "one query")
+	if err != nil {
+		return graphdb.Query{}, err
 	}
-	return graphdb.ParseQuery(cmd.Key)
+	return graphdb.ParseQuery(key)
 }
 
 // ClassNames returns the names of the classes of requests, which are the kinds of query. What is no query is in the first: it takes no time.
@@ -223,10 +185,6 @@ func (b *Backend) Stats(yield func(name string, value uint64) bool) {
 // Close ends the workers, in the middle of a query if need be.
 func (b *Backend) Close() error {
 	b.stop.Store(true)
-	b.mu.Lock()
-	b.mu.closed = true
-	b.mu.Unlock()
-	b.mu.ready.Broadcast()
-	b.workers.Wait()
+	b.workers.Stop()
 	return nil
 }

@@ -4,13 +4,11 @@ package graph_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"net"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -19,6 +17,7 @@ import (
 	"spillway/machine"
 	"spillway/servers"
 	"spillway/servers/graph"
+	"spillway/servers/servertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,39 +39,16 @@ func serve(t testing.TB, g *graphdb.Graph, change func(*servers.Config)) (addr s
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := servers.Default()
-	config.Listen, config.Loops, config.Slots = []string{"127.0.0.1:0"}, 2, 2
-	if change != nil {
-		change(&config)
-	}
-	s, err := servers.New(backend, control.Stack{Controller: control.None{}}, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
+	addr, _ = servertest.Serve(t, backend, control.Stack{}, func(c *servers.Config) {
+		c.Slots = 2
+		if change != nil {
+			change(c)
 		}
 	})
-	return s.Addrs()[0]
+	return addr
 }
 
-func dial(t testing.TB, addr string) net.Conn {
-	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
+func dial(t testing.TB, addr string) net.Conn { return servertest.Dial(t, addr).Conn }
 
 func TestServer(t *testing.T) {
 	t.Parallel()
@@ -95,6 +71,10 @@ func TestServer(t *testing.T) {
 				{"mg p/1/4/6 v", "VA 2\r\n-1\r\n"},
 				{"mg r/4 v", "VA 3\r\n4=1\r\n"},
 				{"get n/5", "CLIENT_ERROR there is no vertex 5: they are 0 to 4\r\n"},
+				{"get n/99999999999999999999", "CLIENT_ERROR vertex \"99999999999999999999\": want a whole number from 0 to 268435455\r\n"},
+				{"get p/0/1/999999999", "CLIENT_ERROR number of hops \"999999999\": want a whole number from 1 to 64\r\n"},
+				{"mg r/0/1e-300 v", "CLIENT_ERROR accuracy \"1e-300\": want a number from 1e-08 to 1\r\n"},
+				{"mg 2/0/NaN v", "CLIENT_ERROR label \"NaN\": want a whole number from 0 to 255\r\n"},
 				{"mg x v", "CLIENT_ERROR no query: want n/VERTEX[/TYPE], 2/VERTEX/LABEL, p/VERTEX/VERTEX/HOPS, t/VERTEX or r/VERTEX[/ACCURACY]; a # begins a comment\r\n"},
 				{"get n/0 n/1", "CLIENT_ERROR one get asks one query here: pipeline several\r\n"},
 			} {

@@ -313,7 +313,8 @@ func (b *Backend) Stats(yield func(name string, value uint64) bool) {
 	b.mu.Lock()
 	held, mostHeld, open, mostOpen, backs, queued := b.mu.held, b.mu.mostHeld, b.mu.open, b.mu.mostOpen, b.mu.backs, b.mu.waiting.n
 	b.mu.Unlock()
-	_ = yield("cmd_get", b.gets.Load()) && yield("get_hits", b.gets.Load()) && yield("get_misses", 0) && yield("wrong_keys", b.wrong.Load()) &&
+	_ = yield("cmd_get", b.gets.Load()) && yield("cmd_set", 0) && yield("get_hits", b.gets.Load()) && yield("get_misses", 0) &&
+		yield("delete_hits", 0) && yield("delete_misses", 0) && yield("wrong_keys", b.wrong.Load()) &&
 		yield("memory_held", uint64(held)) && yield("memory_held_max", uint64(mostHeld)) &&
 		yield("mailboxes_open", uint64(open)) && yield("mailboxes_open_max", uint64(mostOpen)) && yield("bytes_served", b.served.Load()) &&
 		yield("rival_bytes", uint64(b.rival.Load())) &&

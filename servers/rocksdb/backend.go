@@ -31,16 +31,9 @@ type Backend struct {
 	properties properties
 	stop       chan struct{}
 	running    sync.WaitGroup
+	workers    servers.Workers[*task]
 
 	during atomic.Pointer[func(*task)] // tests look into a task while it is being done; nil otherwise
-
-	mu struct {
-		sync.Mutex
-		ready  sync.Cond
-		queue  []*task // the first head of them have been taken
-		head   int
-		closed bool
-	}
 }
 
 var (
@@ -63,12 +56,9 @@ func Open(c Config) (*Backend, error) {
 	b := &Backend{config: c, store: s, stop: make(chan struct{})}
 	b.quick, b.pins.destroy = s.quick(&c.Options), s.free
 	b.tasks.New = func() any { return new(task) }
-	b.mu.ready.L = &b.mu
 	b.properties.read(s)
 	b.running.Go(func() { b.properties.follow(s, b.stop) })
-	for range c.Workers {
-		b.running.Go(b.work)
-	}
+	b.workers.Start(c.Workers, b.work)
 	return b, nil
 }
 
@@ -76,20 +66,17 @@ func Open(c Config) (*Backend, error) {
 // is a log of it.
 func (b *Backend) Close() error {
 	close(b.stop)
-	b.mu.Lock()
-	b.mu.closed = true
-	b.mu.Unlock()
-	b.mu.ready.Broadcast()
+	b.workers.Stop()
 	b.running.Wait()
 	b.pins.releaseAll() // of replies that nobody waits for any more
 	b.store.close()
 	return nil
 }
 
-// work does tasks until the Backend is closed.
-func (b *Backend) work() {
+// work returns what does one task after the other.
+func (b *Backend) work() func(*task) {
 	var record []byte
-	for t := b.take(); t != nil; t = b.take() {
+	return func(t *task) {
 		if !t.gone.Load() {
 			record = b.perform(t, record)
 		}
@@ -103,31 +90,10 @@ func (b *Backend) work() {
 // maxKept is the size up to which memory for a record is kept.
 const maxKept = 2 << 20
 
-// take returns the next task, nil when the Backend is closed.
-func (b *Backend) take() *task {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for b.mu.head == len(b.mu.queue) && !b.mu.closed {
-		b.mu.ready.Wait()
-	}
-	if b.mu.closed {
-		return nil
-	}
-	t := b.mu.queue[b.mu.head]
-	b.mu.queue[b.mu.head] = nil
-	if b.mu.head++; b.mu.head == len(b.mu.queue) {
-		b.mu.queue, b.mu.head = b.mu.queue[:0], 0
-	}
-	return t
-}
-
 // submit gives a task to the workers.
 func (b *Backend) submit(c servers.Call, t *task) (servers.Pause, error) {
 	t.call, t.submitted = c, true
-	b.mu.Lock()
-	b.mu.queue = append(b.mu.queue, t)
-	b.mu.Unlock()
-	b.mu.ready.Signal()
+	b.workers.Submit(t)
 	return servers.AtWork(), nil
 }
 

@@ -13,13 +13,14 @@ import (
 
 	"spillway/control"
 	"spillway/internal/memproto"
+	"spillway/servers/servertest"
 )
 
 // TestCommands: what the commands say, in memcached's words.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	_, addr, _ := serve(t, testConfig(t), control.Stack{}, nil)
-	c := dial(t, addr)
+	c := servertest.Dial(t, addr)
 	for _, tc := range []struct{ ask, want string }{
 		{"get k\r\n", "END\r\n"},
 		{"set k 7 0 3\r\nabc\r\n", "STORED\r\n"},
@@ -52,18 +53,18 @@ func TestCommands(t *testing.T) {
 		{"mg dG9rw6k= b v\r\n", "EN\r\n"},
 		{"ms dG9rw6k= 1 b\r\nx\r\nmg dG9rw6k= b v k\r\n", "HD\r\nVA 1 kdG9rw6k= b\r\nx\r\n"},
 	} {
-		c.do(tc.ask, tc.want)
+		c.Do(tc.ask, tc.want)
 	}
-	got := c.stats("")
+	got := c.Stats("")
 	for name, want := range map[string]string{"cmd_set": "13", "delete_hits": "2", "delete_misses": "1", "wrong_commands": "5", "workers": "2"} {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %s", name, got[name], want)
 		}
 	}
-	if p := c.stats("rocksdb"); p["rocksdb.estimate-num-keys"] == "" || p["rocksdb.block-cache-capacity"] != "8388608" {
+	if p := c.Stats("rocksdb"); p["rocksdb.estimate-num-keys"] == "" || p["rocksdb.block-cache-capacity"] != "8388608" {
 		t.Errorf("%v", p)
 	}
-	if s := c.stats("settings"); s["wal"] != "on" || s["large"] != "100000" {
+	if s := c.Stats("settings"); s["wal"] != "on" || s["large"] != "100000" {
 		t.Errorf("%v", s)
 	}
 }
@@ -73,28 +74,28 @@ func TestVersions(t *testing.T) {
 	t.Parallel()
 	config := testConfig(t)
 	_, addr, stop := serve(t, config, control.Stack{}, nil)
-	c := dial(t, addr)
-	version := func(c *client) string {
-		c.send("mg k c\r\n")
-		return strings.TrimPrefix(c.line(), "HD c")
+	c := servertest.Dial(t, addr)
+	version := func(c *servertest.Client) string {
+		c.Send("mg k c\r\n")
+		return strings.TrimPrefix(c.Line(), "HD c")
 	}
-	c.set("k", "a")
+	set(c, "k", "a")
 	first := version(c)
-	c.do("cas k 0 0 1 "+first+"\r\nb\r\n", "STORED\r\n")
-	c.do("cas k 0 0 1 "+first+"\r\nc\r\n", "EXISTS\r\n")
-	c.do("md k C"+first+"\r\nget k\r\n", "EX\r\n"+valueReply("k", "b"))
+	c.Do("cas k 0 0 1 "+first+"\r\nb\r\n", "STORED\r\n")
+	c.Do("cas k 0 0 1 "+first+"\r\nc\r\n", "EXISTS\r\n")
+	c.Do("md k C"+first+"\r\nget k\r\n", "EX\r\n"+valueReply("k", "b"))
 	second := version(c)
 	stop()
 	_, addr, _ = serve(t, config, control.Stack{}, nil)
-	c = dial(t, addr)
+	c = servertest.Dial(t, addr)
 	if again := version(c); again != second {
 		t.Errorf("version %s became %s", second, again)
 	}
-	c.set("k", "d")
+	set(c, "k", "d")
 	if third := version(c); third == first || third == second || len(third) < len(second) || len(third) == len(second) && third < second {
 		t.Errorf("versions %s, %s, %s", first, second, third)
 	}
-	c.do("md k C"+version(c)+"\r\n", "HD\r\n")
+	c.Do("md k C"+version(c)+"\r\n", "HD\r\n")
 }
 
 // TestClientOfRecord: the usual client for Go works.
@@ -140,7 +141,7 @@ func TestClientOfRecord(t *testing.T) {
 func TestOrderOfAConnection(t *testing.T) {
 	t.Parallel()
 	_, addr, _ := serve(t, testConfig(t), control.Stack{}, nil)
-	c := dial(t, addr)
+	c := servertest.Dial(t, addr)
 	var ask, want strings.Builder
 	for i := range 2000 {
 		value := fmt.Sprint(i)
@@ -150,17 +151,17 @@ func TestOrderOfAConnection(t *testing.T) {
 		fmt.Fprintf(&ask, "set k 0 0 %d noreply\r\n%s\r\nget k\r\nget k\r\ndelete k\r\nget k\r\n", len(value), value)
 		want.WriteString(valueReply("k", value) + valueReply("k", value) + "DELETED\r\nEND\r\n")
 	}
-	go c.send(ask.String())
-	c.want("many", want.String())
+	go c.Send(ask.String())
+	c.Want("many", want.String())
 
 	// Those that wait for each other do not keep their slots when their client goes away.
 	for range 20 {
-		gone := dial(t, addr)
-		gone.send(strings.Repeat("set g 0 0 1\r\nx\r\nget g\r\n", 100))
-		gone.abort()
+		gone := servertest.Dial(t, addr)
+		gone.Send(strings.Repeat("set g 0 0 1\r\nx\r\nget g\r\n", 100))
+		gone.Abort()
 	}
-	c.await("spillway", "in_service", 0)
-	c.do("get none\r\n", "END\r\n")
+	c.Await("spillway", "in_service", 0)
+	c.Do("get none\r\n", "END\r\n")
 }
 
 func TestScan(t *testing.T) {

@@ -3,13 +3,8 @@
 package rocksdb
 
 import (
-	"bufio"
-	"context"
 	"fmt"
-	"io"
-	"net"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +14,7 @@ import (
 	"spillway/control"
 	"spillway/internal/memproto"
 	"spillway/servers"
+	"spillway/servers/servertest"
 )
 
 func TestMain(m *testing.M) {
@@ -55,29 +51,19 @@ func openBackend(t testing.TB, c Config) *Backend {
 func serve(t testing.TB, c Config, stack control.Stack, change func(*servers.Config)) (b *Backend, addr string, stop func()) {
 	t.Helper()
 	b = openBackend(t, c)
-	front := servers.Default()
-	front.Listen, front.Loops, front.Slots, front.MaxItem, front.Grace = []string{"127.0.0.1:0"}, 2, 4, c.ItemLimit(), 2*time.Second
-	if change != nil {
-		change(&front)
-	}
-	if stack.Controller == nil {
-		stack.Controller = control.None{}
-	}
-	s, err := servers.New(b, stack, front)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx) }()
+	addr, end := servertest.Serve(t, b, stack, func(front *servers.Config) {
+		front.Slots, front.MaxItem, front.Grace = 4, c.ItemLimit(), 2*time.Second
+		if change != nil {
+			change(front)
+		}
+	})
 	stopped := false
 	stop = func() {
 		if stopped {
 			return
 		}
 		stopped = true
-		cancel()
-		if err := <-ended; err != nil {
+		if err := end(); err != nil {
 			t.Error(err)
 		}
 		if ever, now := b.pinned(); now != 0 {
@@ -88,110 +74,12 @@ func serve(t testing.TB, c Config, stack control.Stack, change func(*servers.Con
 		}
 	}
 	t.Cleanup(stop)
-	return b, s.Addrs()[0], stop
-}
-
-// client is a connection of a test.
-type client struct {
-	net.Conn
-	t  testing.TB
-	in *bufio.Reader
-}
-
-func dial(t testing.TB, addr string) *client {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(60 * time.Second)); err != nil { // so that a lost reply fails the test
-		t.Fatal(err)
-	}
-	return &client{Conn: conn, t: t, in: bufio.NewReaderSize(conn, 64<<10)}
-}
-
-func (c *client) send(text string) {
-	c.t.Helper()
-	if _, err := io.WriteString(c.Conn, text); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// do sends text and reads exactly want.
-func (c *client) do(text, want string) {
-	c.t.Helper()
-	c.send(text)
-	c.want(text, want)
-}
-
-func (c *client) want(text, want string) {
-	c.t.Helper()
-	got := make([]byte, len(want))
-	if n, err := io.ReadFull(c.in, got); err != nil || string(got) != want {
-		at := 0
-		for at < n && got[at] == want[at] {
-			at++
-		}
-		at = max(at-30, 0)
-		c.t.Fatalf("%.200q: from byte %d got %.300q (%v), want %.300q", text, at, got[at:n], err, want[at:])
-	}
-}
-
-// line reads a line, without its end.
-func (c *client) line() string {
-	c.t.Helper()
-	line, err := c.in.ReadString('\n')
-	if err != nil {
-		c.t.Fatalf("got %.100q: %v", line, err)
-	}
-	return strings.TrimSuffix(line, "\r\n")
-}
-
-// abort closes the connection such that the server notices at once.
-func (c *client) abort() {
-	c.t.Helper()
-	if err := c.Conn.(*net.TCPConn).SetLinger(0); err != nil {
-		c.t.Fatal(err)
-	}
-	_ = c.Close()
-}
-
-func (c *client) stats(name string) map[string]string {
-	c.t.Helper()
-	c.send(strings.TrimSpace("stats "+name) + "\r\n")
-	stats := map[string]string{}
-	for {
-		line := c.line()
-		if line == "END" {
-			return stats
-		}
-		words := strings.SplitN(line, " ", 3)
-		if len(words) != 3 {
-			c.t.Fatalf("%q", line)
-		}
-		stats[words[1]] = words[2]
-	}
-}
-
-// await asks for a figure until it is as wanted.
-func (c *client) await(name, figure string, want int) {
-	c.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		got := c.stats(name)[figure]
-		if n, err := strconv.Atoi(got); err == nil && n == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%s is %q, want %d", figure, got, want)
-		}
-	}
+	return b, addr, stop
 }
 
 // set stores a value.
-func (c *client) set(key, value string) {
-	c.t.Helper()
-	c.do(fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, len(value), value), "STORED\r\n")
+func set(c *servertest.Client, key, value string) {
+	c.Do(fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, len(value), value), "STORED\r\n")
 }
 
 // value returns the text of a get's reply with one value.

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"spillway/clock"
 	"spillway/control"
 	"spillway/servers"
+	"spillway/servers/servertest"
 )
 
 // room is a section of so many places. Its server serialises the calls.
@@ -108,30 +108,30 @@ func TestLargeReadsEnterTheSection(t *testing.T) {
 	config := testConfig(t)
 	b, addr, stop := serve(t, config, control.Stack{Controller: told, Memory: r, Mode: control.Try}, nil)
 	g := newGate(b)
-	c, other := dial(t, addr), dial(t, addr)
-	c.set("large", large)
-	c.set("small", "x")
-	c.set("almost", large[:99_999])
+	c, other := servertest.Dial(t, addr), servertest.Dial(t, addr)
+	set(c, "large", large)
+	set(c, "small", "x")
+	set(c, "almost", large[:99_999])
 	before := b.BytesMoved()
 	g.set(true)
-	c.send("get large\r\n")
-	other.await("spillway", "in_service", 1)
+	c.Send("get large\r\n")
+	other.Await("spillway", "in_service", 1)
 	const dropped = "SERVER_ERROR overloaded memory\r\n"
-	other.do("get large\r\nmg large v O7\r\nget small large\r\nget small\r\n", dropped+dropped+dropped+valueReply("small", "x"))
+	other.Do("get large\r\nmg large v O7\r\nget small large\r\nget small\r\n", dropped+dropped+dropped+valueReply("small", "x"))
 	g.set(false)
-	c.want("get large", valueReply("large", large))
-	other.do("mg large v\r\nget almost\r\n", "VA 200000\r\n"+large+"\r\n"+valueReply("almost", large[:99_999]))
-	other.do("get small large\r\n", "VALUE small 0 1\r\nx\r\nVALUE large 0 200000\r\n"+large+"\r\nEND\r\n")
+	c.Want("get large", valueReply("large", large))
+	other.Do("mg large v\r\nget almost\r\n", "VA 200000\r\n"+large+"\r\n"+valueReply("almost", large[:99_999]))
+	other.Do("get small large\r\n", "VALUE small 0 1\r\nx\r\nVALUE large 0 200000\r\n"+large+"\r\nEND\r\n")
 	if moved := b.BytesMoved() - before; moved != 3*200_000+99_999+2 {
 		t.Errorf("%d bytes were moved", moved)
 	}
-	if s := other.stats("spillway"); s["shed_memory"] != "3" || s["accounted_bytes"] != fmt.Sprint(b.BytesMoved()) {
+	if s := other.Stats("spillway"); s["shed_memory"] != "3" || s["accounted_bytes"] != fmt.Sprint(b.BytesMoved()) {
 		t.Errorf("%v", s)
 	}
-	other.set("large", "small now")
+	set(other, "large", "small now")
 	g.set(true)
-	c.send("get large\r\n") // in no section any more, and in memory
-	c.want("get large", valueReply("large", "small now"))
+	c.Send("get large\r\n") // in no section any more, and in memory
+	c.Want("get large", valueReply("large", "small now"))
 	g.set(false)
 	stop()
 	if r.inside != 0 || r.most != 1 {
@@ -148,24 +148,24 @@ func TestWaitingForTheSection(t *testing.T) {
 	r := newRoom(1)
 	b, addr, stop := serve(t, testConfig(t), control.Stack{Memory: r, Mode: control.WaitMode}, func(c *servers.Config) { c.Slots = 16 })
 	g := newGate(b)
-	writer := dial(t, addr)
-	writer.set("large", large)
+	writer := servertest.Dial(t, addr)
+	set(writer, "large", large)
 	g.set(true)
-	var all []*client
+	var all []*servertest.Client
 	for i := range 6 {
-		c := dial(t, addr)
-		c.send("get large\r\nmg large v\r\n")
+		c := servertest.Dial(t, addr)
+		c.Send("get large\r\nmg large v\r\n")
 		all = append(all, c)
-		writer.await("spillway", "in_service", 2*(i+1))
+		writer.Await("spillway", "in_service", 2*(i+1))
 	}
-	all[0].abort()                            // being served
-	all[3].abort()                            // waiting
-	writer.await("spillway", "in_service", 9) // of the first client the one that is being served is left
+	all[0].Abort()                            // being served
+	all[3].Abort()                            // waiting
+	writer.Await("spillway", "in_service", 9) // of the first client the one that is being served is left
 	g.set(false)
 	for _, i := range []int{1, 2, 4, 5} {
-		all[i].want("get large", valueReply("large", large)+"VA 200000\r\n"+large+"\r\n")
+		all[i].Want("get large", valueReply("large", large)+"VA 200000\r\n"+large+"\r\n")
 	}
-	writer.await("spillway", "in_service", 0)
+	writer.Await("spillway", "in_service", 0)
 	stop()
 	if r.inside != 0 || r.most != 1 || r.waiting.Len() != 0 {
 		t.Errorf("%d are inside, %d wait, %d were inside at once", r.inside, r.waiting.Len(), r.most)
@@ -177,17 +177,17 @@ func TestStoreDoesNotBlockTheLoops(t *testing.T) {
 	t.Parallel()
 	b, addr, _ := serve(t, testConfig(t), control.Stack{}, func(c *servers.Config) { c.Loops, c.Slots = 1, 8 })
 	g := newGate(b)
-	c := dial(t, addr)
-	c.set("large", large)
-	c.set("small", "x")
+	c := servertest.Dial(t, addr)
+	set(c, "large", large)
+	set(c, "small", "x")
 	g.set(true)
-	c.send("get large\r\nget large\r\nget large\r\n")
+	c.Send("get large\r\nget large\r\nget large\r\n")
 	for g.waiting() < 2 {
-		dial(t, addr).do("get small\r\n", valueReply("small", "x"))
+		servertest.Dial(t, addr).Do("get small\r\n", valueReply("small", "x"))
 	}
-	dial(t, addr).do("get small\r\nget none\r\nmn\r\n", valueReply("small", "x")+"END\r\nMN\r\n")
+	servertest.Dial(t, addr).Do("get small\r\nget none\r\nmn\r\n", valueReply("small", "x")+"END\r\nMN\r\n")
 	g.set(false)
-	c.want("get large", strings.Repeat(valueReply("large", large), 3))
+	c.Want("get large", strings.Repeat(valueReply("large", large), 3))
 }
 
 // TestPinsAreGivenBackOnce: clients that read slowly, go away at any moment, ask for what is dropped, and workers that panic: in the end nothing
@@ -206,38 +206,38 @@ func TestPinsAreGivenBackOnce(t *testing.T) {
 			}
 		}
 		b.during.Store(&panics)
-		writer := dial(t, addr)
-		writer.set("large", large)
-		writer.set("middle", large[:50_000])
+		writer := servertest.Dial(t, addr)
+		set(writer, "large", large)
+		set(writer, "middle", large[:50_000])
 		var clients sync.WaitGroup
 		for i := range 24 {
 			clients.Go(func() {
-				c := dial(t, addr)
+				c := servertest.Dial(t, addr)
 				const ask = "get large\r\nget middle large\r\nmg middle v\r\nmg large v\r\n"
 				if _, err := io.WriteString(c, strings.Repeat(ask, 10)+"mn\r\n"); err != nil {
 					t.Error(err)
 				}
 				switch i % 4 {
 				case 0:
-					c.abort()
+					c.Abort()
 				case 1:
 					if _, err := io.CopyN(io.Discard, c, 300_000); err != nil {
 						t.Error(err)
 					}
-					c.abort()
+					c.Abort()
 				default:
-					if !awaitLine(c.in, "MN") {
+					if !awaitLine(c.In, "MN") {
 						t.Error("the last reply did not come")
 					}
 				}
 			})
 		}
 		for i := range 50 { // versions of what is being sent change
-			writer.set("middle", strings.Repeat(string(rune('a'+i%26)), 50_000))
+			set(writer, "middle", strings.Repeat(string(rune('a'+i%26)), 50_000))
 		}
 		clients.Wait()
-		writer.await("spillway", "in_service", 0)
-		if got := writer.stats(""); got["panics"] == "0" || got["values_pinned"] != "0" {
+		writer.Await("spillway", "in_service", 0)
+		if got := writer.Stats(""); got["panics"] == "0" || got["values_pinned"] != "0" {
 			t.Errorf("panics %s, pinned %s", got["panics"], got["values_pinned"])
 		}
 	}
@@ -256,59 +256,20 @@ func awaitLine(in *bufio.Reader, want string) bool {
 	}
 }
 
-// TestDropsLeaveNothingBehind: memory does not grow over a million drops.
+// TestDropsLeaveNothingBehind: memory does not grow over a million drops, neither Go's nor that of the store, and all are counted.
 func TestDropsLeaveNothingBehind(t *testing.T) {
-	drops, batch := 1_000_000, 10_000
+	drops := 1_000_000
 	if testing.Short() || raceEnabled {
 		drops = 60_000
 	}
-	_, addr, _ := serve(t, testConfig(t), control.Stack{Memory: newRoom(0), Mode: control.Try}, func(c *servers.Config) { c.Loops = 1 })
-	c := dial(t, addr)
-	c.set("large", large)
-	ask := []byte(strings.Repeat("mg large v\r\n", batch))
-	replies := make([]byte, batch*len("SERVER_ERROR overloaded memory\r\n"))
-	round := func() {
-		errs := make(chan error, 1)
-		go func() {
-			_, err := c.Write(ask)
-			errs <- err
-		}()
-		if _, err := io.ReadFull(c.in, replies); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-errs; err != nil {
-			t.Fatal(err)
-		}
+	b, addr, _ := serve(t, testConfig(t), control.Stack{Memory: newRoom(0), Mode: control.Try}, func(c *servers.Config) { c.Loops = 1 })
+	c := servertest.Dial(t, addr)
+	set(c, "large", large)
+	asked := servertest.Drops(t, addr, "mg large v\r\n", "SERVER_ERROR overloaded memory\r\n", drops)
+	if got := c.Stats("spillway")["shed_memory"]; got != fmt.Sprint(asked) {
+		t.Errorf("%s were dropped, of %d", got, asked)
 	}
-	for range 2 {
-		round() // what is kept for further use is there now
+	if ever, now := b.pinned(); now != 0 {
+		t.Errorf("%d of %d values are pinned", now, ever)
 	}
-	before := resident(t)
-	for range drops / batch {
-		round()
-	}
-	if !strings.HasSuffix(string(replies), "SERVER_ERROR overloaded memory\r\n") {
-		t.Fatalf("%.100q", replies)
-	}
-	// A drop that left 64 bytes behind would have left 64 MB after a million.
-	if grown := resident(t) - before; grown > 24<<20 {
-		t.Errorf("after %d drops the process has %d bytes more in memory", drops, grown)
-	}
-	if got := c.stats("spillway")["shed_memory"]; got != fmt.Sprint(2*batch+drops/batch*batch) {
-		t.Errorf("%s were dropped", got)
-	}
-}
-
-// resident returns the bytes of this process that are in memory.
-func resident(t *testing.T) int {
-	t.Helper()
-	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		t.Skip("there is no /proc")
-	}
-	var total, pages int
-	if _, err := fmt.Sscan(string(text), &total, &pages); err != nil {
-		t.Fatal(err)
-	}
-	return pages * os.Getpagesize()
 }

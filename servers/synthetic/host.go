@@ -17,8 +17,9 @@ import (
 
 // Config says what a Host may use.
 type Config struct {
-	Memory int64 // bytes that all requests together may hold; beyond it they fail. 0 means DefaultMemory
-	Buffer int64 // bytes that streams run over; 0 for four times the largest cache
+	Memory int64   // bytes that all requests together may hold; beyond it they fail. 0 means DefaultMemory
+	Buffer int64   // bytes that streams run over; 0 for four times the largest cache
+	Stream Streams // how they move their bytes
 }
 
 // DefaultMemory bounds what requests hold where nobody says otherwise: enough for experiments, and less than most computers have.
@@ -56,7 +57,10 @@ func NewHost(c Config) (*Host, error) {
 	if c.Buffer == 0 {
 		c.Buffer = 4 * largestCache()
 	}
-	s, err := newStream(c.Buffer)
+	if c.Stream != Stored && c.Stream != Loaded {
+		return nil, fmt.Errorf("synthetic: streams of kind %d: they are Stored or Loaded", c.Stream)
+	}
+	s, err := newStream(c.Buffer, c.Stream)
 	if err != nil {
 		return nil, fmt.Errorf("synthetic: a buffer of %d bytes for streams: %w", c.Buffer, err)
 	}
@@ -68,7 +72,7 @@ func NewHost(c Config) (*Host, error) {
 // Close frees the buffer.
 func (h *Host) Close() error { return h.stream.close() }
 
-// BytesMoved returns how many bytes requests have streamed. It grows while they do.
+// BytesMoved returns how many bytes requests have streamed over the memory bus. It grows while they do.
 func (h *Host) BytesMoved() uint64 { return h.moved.Load() }
 
 // Stats adds what is held and what has been moved to the counts of commands.
@@ -129,11 +133,29 @@ func (h *Host) parse(dst []machine.Step, cmd *memproto.Command) ([]machine.Step,
 		return dst, err
 	}
 	for _, s := range dst {
-		if (s.Kind == machine.Compute || s.Kind == machine.Lock) && s.Duration > maxHold {
+		if holds(&s) > maxHold {
 			return dst, fmt.Errorf("step %q: on a real machine no step may hold a core for longer than %v", machine.AppendSteps(nil, []machine.Step{s}), maxHold)
 		}
 	}
 	return dst, nil
+}
+
+// slowStream is a rate, in bytes per second, that any computer's memory exceeds.
+const slowStream = 1e9
+
+// holds returns for how long a step may hold a core; of a stream whose rate is not limited, as if memory were slow.
+func holds(s *machine.Step) time.Duration {
+	switch s.Kind {
+	case machine.Compute, machine.Lock:
+		return s.Duration
+	case machine.Stream:
+		rate := slowStream
+		if s.Rate > 0 {
+			rate = min(s.Rate, rate)
+		}
+		return time.Duration(min(float64(s.Bytes)/rate, 2*maxHold.Seconds()) * float64(time.Second))
+	}
+	return 0
 }
 
 // step does one step. on is true when the next one may follow at once; otherwise the request waits or is over, as pause says. A step that

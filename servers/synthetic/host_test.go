@@ -13,6 +13,7 @@ import (
 
 	"spillway/control"
 	"spillway/servers"
+	"spillway/servers/servertest"
 	"spillway/servers/synthetic"
 )
 
@@ -29,10 +30,10 @@ func host(t testing.TB, loops int) (addr string, stop func() error) {
 func TestHostDoesTheWork(t *testing.T) {
 	t.Parallel()
 	addr, stop := host(t, 2)
-	c := dial(t, addr)
-	c.do("mg c1us,s100000,s65@1000000000,l5:1us,d1us,m4096,e0,x0 v k\r\nget c1us s10\r\nms d1us 2 O1\r\nab\r\nmd c1us O2\r\n",
+	c := servertest.Dial(t, addr)
+	c.Do("mg c1us,s100000,s65@1000000000,l5:1us,d1us,m4096,e0,x0 v k\r\nget c1us s10\r\nms d1us 2 O1\r\nab\r\nmd c1us O2\r\n",
 		"VA 0 kc1us,s100000,s65@1000000000,l5:1us,d1us,m4096,e0,x0\r\n\r\nVALUE c1us 0 0\r\n\r\nVALUE s10 0 0\r\n\r\nEND\r\nHD O1\r\nHD O2\r\n")
-	got := c.stats("")
+	got := c.Stats("")
 	for name, want := range map[string]string{
 		"cmd_get": "3", "cmd_set": "1", "delete_hits": "1", "bytes_moved": "100075", "memory_held": "0", "memory_held_max": "4096", "wrong_keys": "0",
 	} {
@@ -48,22 +49,24 @@ func TestHostDoesTheWork(t *testing.T) {
 func TestWrongKeys(t *testing.T) {
 	t.Parallel()
 	addr, _ := host(t, 2)
-	c := dial(t, addr)
+	c := servertest.Dial(t, addr)
 	for key, want := range map[string]string{
-		"c1us,q7":   `CLIENT_ERROR step "q7": a step begins with`,
-		"c1":        `CLIENT_ERROR step "c1": a duration is written like 72us`,
-		"s1.5":      `CLIENT_ERROR step "s1.5": an amount is a whole number of bytes`,
-		"l64:1us":   `CLIENT_ERROR step "l64:1us": locks and sections have numbers from 0 to 63`,
-		"c11s":      `CLIENT_ERROR step "c11000ms": on a real machine no step may hold a core for longer than 10s`,
-		"m17000000": "SERVER_ERROR out of memory: requests would hold more than 16777216 bytes",
+		"c1us,q7":        `CLIENT_ERROR step "q7": a step begins with`,
+		"c1":             `CLIENT_ERROR step "c1": a duration is written like 72us`,
+		"s1.5":           `CLIENT_ERROR step "s1.5": an amount is a whole number of bytes`,
+		"l64:1us":        `CLIENT_ERROR step "l64:1us": locks and sections have numbers from 0 to 63`,
+		"c11s":           `CLIENT_ERROR step "c11000ms": on a real machine no step may hold a core for longer than 10s`,
+		"s100@1":         `CLIENT_ERROR step "s100@1": on a real machine no step may hold a core for longer than 10s`,
+		"s1000000000000": `CLIENT_ERROR step "s1000000000000": on a real machine no step may hold a core for longer than 10s`,
+		"m17000000":      "SERVER_ERROR out of memory: requests would hold more than 16777216 bytes",
 	} {
-		c.send("mg " + key + " v\r\n")
-		if got := c.line(); !strings.HasPrefix(got, want) {
+		c.Send("mg " + key + " v\r\n")
+		if got := c.Line(); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %q, want %q", key, got, want)
 		}
 	}
-	c.send("incr c1us 1\r\n")
-	if got := c.line(); !strings.HasPrefix(got, "SERVER_ERROR command incr is not for a synthetic server") {
+	c.Send("incr c1us 1\r\n")
+	if got := c.Line(); !strings.HasPrefix(got, "SERVER_ERROR command incr is not for a synthetic server") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -73,17 +76,17 @@ func TestWrongKeys(t *testing.T) {
 func TestWaitingTakesNoLoop(t *testing.T) {
 	t.Parallel()
 	addr, stop := host(t, 1)
-	a, b := dial(t, addr), dial(t, addr)
-	a.send("mg d5ms O1\r\nmg c1us O2\r\n")
-	a.do("", "HD O1\r\nHD O2\r\n")
+	a, b := servertest.Dial(t, addr), servertest.Dial(t, addr)
+	a.Send("mg d5ms O1\r\nmg c1us O2\r\n")
+	a.Do("", "HD O1\r\nHD O2\r\n")
 
-	a.send("mg d1h O1\r\nmg c1us O2\r\n")
-	b.await("spillway", "finished", 3)
-	b.do("mg c1us\r\n", "HD\r\n")
-	b.await("spillway", "in_service", 1)
-	a.abort() // nobody waits an hour
-	b.await("spillway", "in_service", 0)
-	if got := b.stats("spillway"); got["failed"] != "1" || got["finished"] != "5" {
+	a.Send("mg d1h O1\r\nmg c1us O2\r\n")
+	b.Await("spillway", "finished", 3)
+	b.Do("mg c1us\r\n", "HD\r\n")
+	b.Await("spillway", "in_service", 1)
+	a.Abort() // nobody waits an hour
+	b.Await("spillway", "in_service", 0)
+	if got := b.Stats("spillway"); got["failed"] != "1" || got["finished"] != "5" {
 		t.Errorf("%v", got)
 	}
 	if err := stop(); err != nil {
@@ -95,21 +98,21 @@ func TestWaitingTakesNoLoop(t *testing.T) {
 func TestWaitingForALockTakesNoLoop(t *testing.T) {
 	t.Parallel()
 	addr, stop := host(t, 3) // one for the holder, one for the stats, one for the others
-	watcher := dial(t, addr)
-	holder, waiter, other := dial(t, addr), dial(t, addr), dial(t, addr)
-	holder.send("mg l0:1s O1\r\n")
-	watcher.await("spillway", "in_service", 1)
-	waiter.send("mg m4096,l0:1us O2\r\n")
-	watcher.await("spillway", "in_service", 2)
-	other.do("mg c1us O3\r\n", "HD O3\r\n")
-	watcher.await("spillway", "in_service", 2)
-	watcher.await("", "memory_held", 4096)
-	waiter.abort()
-	watcher.await("spillway", "in_service", 1)
-	watcher.await("", "memory_held", 0)
-	other.send("mg l0:1us O4\r\n")
-	holder.do("", "HD O1\r\n")
-	other.do("", "HD O4\r\n")
+	watcher := servertest.Dial(t, addr)
+	holder, waiter, other := servertest.Dial(t, addr), servertest.Dial(t, addr), servertest.Dial(t, addr)
+	holder.Send("mg l0:1s O1\r\n")
+	watcher.Await("spillway", "in_service", 1)
+	waiter.Send("mg m4096,l0:1us O2\r\n")
+	watcher.Await("spillway", "in_service", 2)
+	other.Do("mg c1us O3\r\n", "HD O3\r\n")
+	watcher.Await("spillway", "in_service", 2)
+	watcher.Await("", "memory_held", 4096)
+	waiter.Abort()
+	watcher.Await("spillway", "in_service", 1)
+	watcher.Await("", "memory_held", 0)
+	other.Send("mg l0:1us O4\r\n")
+	holder.Do("", "HD O1\r\n")
+	other.Do("", "HD O4\r\n")
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
@@ -119,13 +122,13 @@ func TestWaitingForALockTakesNoLoop(t *testing.T) {
 func TestMemoryIsHeldUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	addr, _ := host(t, 2)
-	a, b := dial(t, addr), dial(t, addr)
-	a.send("mg m1048576,m5,d1h\r\n")
-	b.await("", "memory_held", 1048581)
-	a.abort()
-	b.await("", "memory_held", 0)
-	b.do("mg m1048576\r\n", "HD\r\n")
-	b.await("", "memory_held", 0)
+	a, b := servertest.Dial(t, addr), servertest.Dial(t, addr)
+	a.Send("mg m1048576,m5,d1h\r\n")
+	b.Await("", "memory_held", 1048581)
+	a.Abort()
+	b.Await("", "memory_held", 0)
+	b.Do("mg m1048576\r\n", "HD\r\n")
+	b.Await("", "memory_held", 0)
 }
 
 // TestNothingStaysHeld: whatever clients ask for and whenever they go away, in the end nothing is in service, no memory is held, and every
@@ -138,32 +141,32 @@ func TestNothingStaysHeld(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, uint64(i)))
 		clients.Go(func() {
 			for range 10 {
-				c := dial(t, addr)
+				c := servertest.Dial(t, addr)
 				n := 1 + rng.IntN(20)
 				for range n {
-					c.send(fmt.Sprintf("mg m%d,l%d:%dus,d%dus,l%d:3us,c1us\r\n", rng.IntN(9000), rng.IntN(2), rng.IntN(30), rng.IntN(300), rng.IntN(2)))
+					c.Send(fmt.Sprintf("mg m%d,l%d:%dus,d%dus,l%d:3us,c1us\r\n", rng.IntN(9000), rng.IntN(2), rng.IntN(30), rng.IntN(300), rng.IntN(2)))
 				}
 				switch rng.IntN(3) {
 				case 0:
-					if _, err := io.CopyN(io.Discard, c.in, int64(n*len("HD\r\n"))); err != nil {
+					if _, err := io.CopyN(io.Discard, c.In, int64(n*len("HD\r\n"))); err != nil {
 						t.Error(err)
 					}
 					_ = c.Close()
 				case 1: // leaves without waiting for replies
 					_ = c.Close()
 				default:
-					c.abort()
+					c.Abort()
 				}
 			}
 		})
 	}
 	clients.Wait()
-	c := dial(t, addr)
-	c.await("spillway", "in_service", 0)
-	c.await("spillway", "queued", 0)
-	c.await("", "memory_held", 0)
-	c.do("mg l0:1us,l1:1us\r\n", "HD\r\n")
-	if got := c.stats("spillway"); got["started"] != got["finished"] {
+	c := servertest.Dial(t, addr)
+	c.Await("spillway", "in_service", 0)
+	c.Await("spillway", "queued", 0)
+	c.Await("", "memory_held", 0)
+	c.Do("mg l0:1us,l1:1us\r\n", "HD\r\n")
+	if got := c.Stats("spillway"); got["started"] != got["finished"] {
 		t.Errorf("%s started, %s finished", got["started"], got["finished"])
 	}
 	if err := stop(); err != nil {
@@ -177,14 +180,14 @@ func TestWorkAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	addr, _ := host(t, 1)
-	c := dial(t, addr)
+	c := servertest.Dial(t, addr)
 	const depth, rounds = 16, 100
 	send, got := []byte(strings.Repeat("mg c1us,s640,l0:1us#x O1\r\n", depth)), make([]byte, depth*len("HD O1\r\n"))
 	round := func() {
 		if _, err := c.Write(send); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.ReadFull(c.in, got); err != nil {
+		if _, err := io.ReadFull(c.In, got); err != nil {
 			t.Fatal(err)
 		}
 	}

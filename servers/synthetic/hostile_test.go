@@ -15,6 +15,7 @@ import (
 	"spillway/control/catalog"
 	"spillway/machine"
 	"spillway/servers"
+	"spillway/servers/servertest"
 	"spillway/servers/synthetic"
 )
 
@@ -40,7 +41,7 @@ func TestHostileClientsUnderCredits(t *testing.T) {
 					return
 				}
 				spec := machine.Spec{Cores: 3, Network: 5 * time.Microsecond, Bus: machine.Bus{Total: 3e9, PerCore: 1e9}}
-				addr, stop := serveUnder(t, synthetic.New(), stack, func(c *servers.Config) {
+				addr, stop := servertest.Serve(t, synthetic.New(), stack, func(c *servers.Config) {
 					c.Model = &servers.Model{Machine: spec, Scale: 10, Costs: synthetic.Costs{Bus: true}}
 				})
 				besiege(t, addr, stop)
@@ -61,22 +62,22 @@ func besiege(t *testing.T, addr string, stop func() error) {
 		})
 	}
 	clients.Wait()
-	c := dial(t, addr)
+	c := servertest.Dial(t, addr)
+	c.Await("", "curr_connections", 1) // until then a request may still come out of what a client sent before it went
 	for _, figure := range []string{"in_service", "queued", "meter_clients", "meter_credits_used"} {
-		c.await("spillway", figure, 0)
+		c.Await("spillway", figure, 0)
 	}
-	c.await("", "curr_connections", 1)
-	got := c.stats("spillway")
+	got := c.Stats("spillway")
 	if got["started"] != got["finished"] {
 		t.Errorf("%s started, %s finished", got["started"], got["finished"])
 	}
 	// And it still serves: a client that asks is let in.
-	c.send("mn P1\r\n")
-	if line := c.line(); !strings.HasPrefix(line, "MN P") || line == "MN P0" {
+	c.Send("mn P1\r\n")
+	if line := c.Line(); !strings.HasPrefix(line, "MN P") || line == "MN P0" {
 		t.Errorf("got %q", line)
 	}
-	c.send("mg e0,l0:1us,l1:1us,x0 P0 O1\r\n")
-	if line := c.line(); !strings.HasPrefix(line, "HD P") {
+	c.Send("mg e0,l0:1us,l1:1us,x0 P0 O1\r\n")
+	if line := c.Line(); !strings.HasPrefix(line, "HD P") {
 		t.Errorf("got %q", line)
 	}
 	if err := stop(); err != nil {

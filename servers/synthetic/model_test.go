@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 	"spillway/internal/target"
 	"spillway/machine"
 	"spillway/servers"
+	"spillway/servers/servertest"
 	"spillway/servers/synthetic"
 	"spillway/workloads"
 )
@@ -34,27 +34,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // serve serves backend on a free port until the test ends, and returns its address and what stops it and returns what Serve returned.
 func serve(t testing.TB, backend servers.Backend, c control.Controller, change func(*servers.Config)) (addr string, stop func() error) {
 	t.Helper()
-	return serveUnder(t, backend, control.Stack{Controller: c}, change)
-}
-
-func serveUnder(t testing.TB, backend servers.Backend, stack control.Stack, change func(*servers.Config)) (addr string, stop func() error) {
-	t.Helper()
-	config := servers.Default()
-	config.Listen, config.Loops = []string{"127.0.0.1:0"}, 2
-	if change != nil {
-		change(&config)
-	}
-	s, err := servers.New(backend, stack, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = s.Addrs()[0]
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx) }()
-	stop = sync.OnceValue(func() error { cancel(); return <-ended })
-	t.Cleanup(func() { _ = stop() })
-	return addr, stop
+	return servertest.Serve(t, backend, control.Stack{Controller: c}, change)
 }
 
 // modelled serves synthetic requests on a modelled machine.
@@ -233,11 +213,11 @@ func TestTimeoutsAreComputed(t *testing.T) {
 // TestServerDiesWithItsMemory: beyond the machine's RAM the server is dead, and its clients notice.
 func TestServerDiesWithItsMemory(t *testing.T) {
 	addr, stop := modelled(t, machine.Spec{Cores: 1, Network: time.Microsecond, RAM: 1000}, 10, control.None{})
-	c := dial(t, addr)
-	c.do("mg m600 v\r\n", "VA 0\r\n\r\n") // given back at its end
-	c.do("mg m600,d1us v\r\n", "VA 0\r\n\r\n")
-	c.send("mg m600,d1s v\r\nmg m600 v\r\n")
-	c.closed()
+	c := servertest.Dial(t, addr)
+	c.Do("mg m600 v\r\n", "VA 0\r\n\r\n") // given back at its end
+	c.Do("mg m600,d1us v\r\n", "VA 0\r\n\r\n")
+	c.Send("mg m600,d1s v\r\nmg m600 v\r\n")
+	c.Closed()
 	if err := stop(); err == nil || !strings.Contains(err.Error(), "ran out of memory") || !strings.Contains(err.Error(), "1000 bytes") {
 		t.Errorf("it ended with %v", err)
 	}
@@ -246,14 +226,14 @@ func TestServerDiesWithItsMemory(t *testing.T) {
 // TestAnyClient: requests without an instant of sending count as sent now, and are answered in their order.
 func TestAnyClient(t *testing.T) {
 	addr, stop := modelled(t, machine.Spec{Cores: 4, Network: time.Microsecond, Bus: machine.Bus{Total: 4e9, PerCore: 1e9}}, 10, control.None{})
-	c := dial(t, addr)
-	c.do("mg c1ms O1\r\nmg c1us O2\r\nget c1us,s100,l3:1us,d1us,e0,x0#x\r\nset c1us 0 0 2\r\nab\r\ndelete c1us\r\nmg bad O3\r\nmg c1us O4 k\r\n",
+	c := servertest.Dial(t, addr)
+	c.Do("mg c1ms O1\r\nmg c1us O2\r\nget c1us,s100,l3:1us,d1us,e0,x0#x\r\nset c1us 0 0 2\r\nab\r\ndelete c1us\r\nmg bad O3\r\nmg c1us O4 k\r\n",
 		"HD O1\r\nHD O2\r\nVALUE c1us,s100,l3:1us,d1us,e0,x0#x 0 0\r\n\r\nEND\r\nSTORED\r\nDELETED\r\n")
-	if line := c.line(); !strings.HasPrefix(line, `CLIENT_ERROR step "bad": a step begins with`) {
+	if line := c.Line(); !strings.HasPrefix(line, `CLIENT_ERROR step "bad": a step begins with`) {
 		t.Errorf("to a bad key: %q", line)
 	}
-	c.do("", "HD O4 kc1us\r\n")
-	stats := c.stats("spillway")
+	c.Do("", "HD O4 kc1us\r\n")
+	stats := c.Stats("spillway")
 	if stats["model_scale"] != "10" || stats["model_cores"] != "4" || stats["model_bytes_moved"] != "100" || stats["finished"] != "6" {
 		t.Errorf("%v", stats)
 	}
@@ -266,16 +246,16 @@ func TestAnyClient(t *testing.T) {
 // same connection does not hold it up. An error, which cannot say that, comes in its turn.
 func TestTimedRequestsPassEachOther(t *testing.T) {
 	addr, _ := modelled(t, machine.Spec{Cores: 4, Network: 0}, 10, control.None{})
-	c := dial(t, addr)
-	c.send("mg d20ms L1 O1\r\nmg d1us L1 O2\r\nmg bad L1 O3\r\nmg d2us L1 O4 P7\r\n")
+	c := servertest.Dial(t, addr)
+	c.Send("mg d20ms L1 O1\r\nmg d1us L1 O2\r\nmg bad L1 O3\r\nmg d2us L1 O4 P7\r\n")
 	for _, want := range []string{"HD L0.000,1.000,* O2", "HD L0.000,2.000,* O4", "HD L0.000,20000.000,* O1", "CLIENT_ERROR*"} {
-		line := c.line()
+		line := c.Line()
 		head, tail, _ := strings.Cut(want, "*")
 		if !strings.HasPrefix(line, head) || !strings.HasSuffix(line, tail) {
 			t.Errorf("got %q, want %q", line, want)
 		}
 	}
-	stats := c.stats("spillway")
+	stats := c.Stats("spillway")
 	if stats["model_held"] != "0" || stats["in_service"] != "0" {
 		t.Errorf("%v", stats)
 	}
@@ -284,11 +264,11 @@ func TestTimedRequestsPassEachOther(t *testing.T) {
 // TestLocksAreFIFO: requests get a lock in the order of their arrival, and wait for it without a core.
 func TestLocksAreFIFO(t *testing.T) {
 	addr, _ := modelled(t, machine.Spec{Cores: 2, Network: 0}, 10, control.None{})
-	c := dial(t, addr)
+	c := servertest.Dial(t, addr)
 	// They come in one packet, so at one instant. The second and third find the lock taken and leave their core to the fourth.
-	c.send("mg l0:10us L1 O1\r\nmg l0:10us,c1us L1 O2\r\nmg l0:10us L1 O3\r\nmg c5us L1 O4\r\n")
+	c.Send("mg l0:10us L1 O1\r\nmg l0:10us,c1us L1 O2\r\nmg l0:10us L1 O3\r\nmg c5us L1 O4\r\n")
 	for _, want := range []string{"HD L0.000,5.000,* O4", "HD L0.000,10.000,* O1", "HD L0.000,21.000,* O2", "HD L0.000,30.000,* O3"} {
-		line := c.line()
+		line := c.Line()
 		if head, tail, _ := strings.Cut(want, "*"); !strings.HasPrefix(line, head) || !strings.HasSuffix(line, tail) {
 			t.Errorf("got %q, want %q", line, want)
 		}
@@ -323,7 +303,7 @@ func TestModelledRequestsAllocateNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	addr, _ := modelled(t, machine.Spec{Cores: 2, Bus: machine.Bus{Total: 2e9, PerCore: 1e9}}, 1, control.None{})
-	c := dial(t, addr)
+	c := servertest.Dial(t, addr)
 	const reply = "HD L0.000,2.640,"
 	requests, gets := []byte(strings.Repeat("mg c1us,s640,l0:1us#x L1 O1\r\n", 16)), 0
 	round := func() {
@@ -331,7 +311,7 @@ func TestModelledRequestsAllocateNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 16 {
-			line, err := c.in.ReadSlice('\n')
+			line, err := c.In.ReadSlice('\n')
 			if err != nil || !bytes.HasPrefix(line, []byte("HD L")) {
 				t.Fatalf("got %q, %v, want something like %q", line, err, reply)
 			}

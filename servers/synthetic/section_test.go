@@ -15,6 +15,7 @@ import (
 	"spillway/control"
 	"spillway/machine"
 	"spillway/servers"
+	"spillway/servers/servertest"
 	"spillway/servers/synthetic"
 )
 
@@ -104,7 +105,7 @@ func hostUnder(t testing.TB, loops int, stack control.Stack) (addr string, stop 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serveUnder(t, h, stack, func(c *servers.Config) { c.Loops = loops })
+	return servertest.Serve(t, h, stack, func(c *servers.Config) { c.Loops = loops })
 }
 
 // TestFullSectionRefuses: in the mode Try whoever finds the memory section full is dropped, with credits if it asked, and its slot and its
@@ -113,21 +114,21 @@ func TestFullSectionRefuses(t *testing.T) {
 	t.Parallel()
 	memory, book := newRoom(1), &diary{}
 	addr, stop := hostUnder(t, 2, control.Stack{Controller: book, Memory: memory, Mode: control.Try})
-	in, other := dial(t, addr), dial(t, addr)
-	in.send("mg e0,d1h,x0 O1\r\n")
-	other.await("spillway", "in_service", 1)
-	other.do("mg m4096,e0,c1us O2\r\nmg e1,c1us,x1 O3\r\nget e0,x0\r\n", "SERVER_ERROR overloaded memory\r\nHD O3\r\nSERVER_ERROR overloaded memory\r\n")
-	other.send("mg e0 L O2\r\n")
-	if got := other.line(); !strings.HasPrefix(got, "SERVER_ERROR overloaded memory L") {
+	in, other := servertest.Dial(t, addr), servertest.Dial(t, addr)
+	in.Send("mg e0,d1h,x0 O1\r\n")
+	other.Await("spillway", "in_service", 1)
+	other.Do("mg m4096,e0,c1us O2\r\nmg e1,c1us,x1 O3\r\nget e0,x0\r\n", "SERVER_ERROR overloaded memory\r\nHD O3\r\nSERVER_ERROR overloaded memory\r\n")
+	other.Send("mg e0 L O2\r\n")
+	if got := other.Line(); !strings.HasPrefix(got, "SERVER_ERROR overloaded memory L") {
 		t.Errorf("got %q", got)
 	}
-	other.await("", "memory_held", 0)
-	if got := other.stats("spillway"); got["shed_memory"] != "3" || got["failed"] != "3" || got["finished"] != "4" || got["shed_get_memory"] != "3" {
+	other.Await("", "memory_held", 0)
+	if got := other.Stats("spillway"); got["shed_memory"] != "3" || got["failed"] != "3" || got["finished"] != "4" || got["shed_get_memory"] != "3" {
 		t.Errorf("%v", got)
 	}
-	in.abort()
-	other.await("spillway", "in_service", 0)
-	other.do("mg e0,c1us,x0 O4\r\nmg e0,c1us O5\r\nmg e0,x0,x0 O6\r\n", "HD O4\r\nHD O5\r\nHD O6\r\n") // left twice, or by itself at the end
+	in.Abort()
+	other.Await("spillway", "in_service", 0)
+	other.Do("mg e0,c1us,x0 O4\r\nmg e0,c1us O5\r\nmg e0,x0,x0 O6\r\n", "HD O4\r\nHD O5\r\nHD O6\r\n") // left twice, or by itself at the end
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
@@ -154,16 +155,16 @@ func TestWaitsAddUp(t *testing.T) {
 	addr, stop := hostUnder(t, 3, control.Stack{
 		Controller: book, Memory: memory, Mode: control.WaitMode, Budget: budget, NewLock: func() control.Section { return lock },
 	})
-	watcher, first, second := dial(t, addr), dial(t, addr), dial(t, addr)
-	first.send("mg e0,d1h O0\r\n")
-	watcher.await("spillway", "in_service", 1)
-	second.send("mg e0,l1:1us O2\r\n")
-	watcher.await("spillway", "in_service", 2)
+	watcher, first, second := servertest.Dial(t, addr), servertest.Dial(t, addr), servertest.Dial(t, addr)
+	first.Send("mg e0,d1h O0\r\n")
+	watcher.Await("spillway", "in_service", 1)
+	second.Send("mg e0,l1:1us O2\r\n")
+	watcher.Await("spillway", "in_service", 2)
 	for began := time.Now(); time.Since(began) < 2*budget; {
-		watcher.await("spillway", "in_service", 2)
+		watcher.Await("spillway", "in_service", 2)
 	}
-	first.abort()
-	second.do("", "SERVER_ERROR overloaded memory\r\n")
+	first.Abort()
+	second.Do("", "SERVER_ERROR overloaded memory\r\n")
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
@@ -212,13 +213,13 @@ func TestNothingStaysInside(t *testing.T) {
 				clients.Go(func() { comeAndGo(t, addr, rng) })
 			}
 			clients.Wait()
-			c := dial(t, addr)
+			c := servertest.Dial(t, addr)
 			for _, figure := range []string{"in_service", "queued"} {
-				c.await("spillway", figure, 0)
+				c.Await("spillway", figure, 0)
 			}
-			c.await("", "memory_held", 0)
-			c.do("mg e0,l0:1us,l1:1us,x0 O1\r\n", "HD O1\r\n")
-			if got := c.stats("spillway"); got["started"] != got["finished"] {
+			c.Await("", "memory_held", 0)
+			c.Do("mg e0,l0:1us,l1:1us,x0 O1\r\n", "HD O1\r\n")
+			if got := c.Stats("spillway"); got["started"] != got["finished"] {
 				t.Errorf("%s started, %s finished", got["started"], got["finished"])
 			}
 			if err := stop(); err != nil {
@@ -234,16 +235,16 @@ func TestNothingStaysInside(t *testing.T) {
 // comeAndGo is a client that asks for nested work, and sometimes leaves in the middle of it.
 func comeAndGo(t *testing.T, addr string, rng *rand.Rand) {
 	for range 10 {
-		c := dial(t, addr)
+		c := servertest.Dial(t, addr)
 		n := 1 + rng.IntN(20)
 		for range n {
-			c.send(fmt.Sprintf("mg e0,m%d,l%d:%dus,e0,d%dus,l%d:3us,x0,s%d O1\r\n",
+			c.Send(fmt.Sprintf("mg e0,m%d,l%d:%dus,e0,d%dus,l%d:3us,x0,s%d O1\r\n",
 				1+rng.IntN(9000), rng.IntN(2), rng.IntN(30), rng.IntN(300), rng.IntN(2), rng.IntN(9000)))
 		}
 		switch rng.IntN(3) {
 		case 0:
 			for range n {
-				if line := c.line(); line != "HD O1" && line != "SERVER_ERROR overloaded memory" {
+				if line := c.Line(); line != "HD O1" && line != "SERVER_ERROR overloaded memory" {
 					t.Errorf("got %q", line)
 				}
 			}
@@ -251,7 +252,7 @@ func comeAndGo(t *testing.T, addr string, rng *rand.Rand) {
 		case 1: // leaves without waiting for replies
 			_ = c.Close()
 		default:
-			c.abort()
+			c.Abort()
 		}
 	}
 }
@@ -261,11 +262,11 @@ func TestBytesAreAccountedWhileTheyMove(t *testing.T) {
 	t.Parallel()
 	book := &diary{}
 	addr, stop := hostUnder(t, 2, control.Stack{Controller: book})
-	c, watcher := dial(t, addr), dial(t, addr)
+	c, watcher := servertest.Dial(t, addr), servertest.Dial(t, addr)
 	const all = 2 << 20
-	c.send(fmt.Sprintf("mg s%d@100000000 O1\r\n", all)) // 20 ms
+	c.Send(fmt.Sprintf("mg s%d@100000000 O1\r\n", all)) // 20 ms
 	some := func() (n int64) {
-		_, _ = fmt.Sscan(watcher.stats("spillway")["accounted_bytes"], &n)
+		_, _ = fmt.Sscan(watcher.Stats("spillway")["accounted_bytes"], &n)
 		return n
 	}
 	for some() == 0 {
@@ -273,8 +274,8 @@ func TestBytesAreAccountedWhileTheyMove(t *testing.T) {
 	if n := some(); n >= all {
 		t.Skipf("this computer was too busy to look at it in between: %d bytes", n)
 	}
-	c.do("", "HD O1\r\n")
-	watcher.await("spillway", "accounted_bytes", all)
+	c.Do("", "HD O1\r\n")
+	watcher.Await("spillway", "accounted_bytes", all)
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
@@ -296,18 +297,18 @@ func TestSectionsOnBothMachines(t *testing.T) {
 	t.Parallel()
 	memory := newRoom(1)
 	spec := machine.Spec{Cores: 4, Network: 0}
-	addr, stop := serveUnder(t, synthetic.New(), control.Stack{Controller: control.None{}, Memory: memory, Mode: control.Try}, func(c *servers.Config) {
+	addr, stop := servertest.Serve(t, synthetic.New(), control.Stack{Controller: control.None{}, Memory: memory, Mode: control.Try}, func(c *servers.Config) {
 		c.Model = &servers.Model{Machine: spec, Scale: 10, Costs: synthetic.Costs{}}
 	})
-	c := dial(t, addr)
-	c.send("mg e0,d1ms,x0 L1 O1\r\nmg e0,c1us,x0 L1 O2\r\nmg e1,c1us,x1 L1 O3\r\n")
+	c := servertest.Dial(t, addr)
+	c.Send("mg e0,d1ms,x0 L1 O1\r\nmg e0,c1us,x0 L1 O2\r\nmg e1,c1us,x1 L1 O3\r\n")
 	for _, want := range []string{"SERVER_ERROR overloaded memory L0.000,0.000,* O2", "HD L0.000,1.000,* O3", "HD L0.000,1000.000,* O1"} {
-		line := c.line()
+		line := c.Line()
 		if head, tail, _ := strings.Cut(want, "*"); !strings.HasPrefix(line, head) || !strings.HasSuffix(line, tail) {
 			t.Errorf("got %q, want %q", line, want)
 		}
 	}
-	if got := c.stats("spillway"); got["shed_memory"] != "1" {
+	if got := c.Stats("spillway"); got["shed_memory"] != "1" {
 		t.Errorf("%v", got)
 	}
 	if err := stop(); err != nil {
@@ -322,14 +323,14 @@ func TestSectionsAllocateNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	addr, _ := hostUnder(t, 1, control.Stack{Controller: control.None{}, Memory: newRoom(1), Mode: control.WaitMode})
-	c := dial(t, addr)
+	c := servertest.Dial(t, addr)
 	const depth = 16
 	send, got := []byte(strings.Repeat("mg e0,c1us,l0:1us,d1us,x0#x O1\r\n", depth)), make([]byte, depth*len("HD O1\r\n"))
 	each := allocations(t, 100, func() {
 		if _, err := c.Write(send); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.ReadFull(c.in, got); err != nil {
+		if _, err := io.ReadFull(c.In, got); err != nil {
 			t.Fatal(err)
 		}
 	}) / depth

@@ -3,6 +3,7 @@
 package synthetic
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +12,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
+
+	"spillway/internal/kernels"
 )
 
 // spinner computes for a given time without looking at a clock: a clock read in the loop would be a good part of short work, and a core
@@ -29,97 +33,96 @@ func calibrate() spinner {
 	best := time.Duration(1<<63 - 1)
 	for range calibrations {
 		began := time.Now()
-		runtime.KeepAlive(spin(calibrationTurns))
+		runtime.KeepAlive(kernels.Spin(calibrationTurns))
 		best = min(best, time.Since(began))
 	}
 	return spinner{perNS: calibrationTurns / float64(max(best, 1))}
 }
 
 func (s spinner) run(d time.Duration) {
-	runtime.KeepAlive(spin(uint64(float64(d) * s.perNS)))
+	runtime.KeepAlive(kernels.Spin(uint64(float64(d) * s.perNS)))
 }
 
-// spin is a chain of operations of which each needs the one before (Marsaglia's xorshift), so that its time depends on nothing but
-// the clock rate of the core.
-//
-//go:noinline
-func spin(turns uint64) uint64 {
-	x := turns | 1
-	for range turns {
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
+// Streams says how the bytes of a stream cross the memory bus.
+type Streams int
+
+// Streams of either kind move as many bytes over the bus as a request names, whatever cache holds.
+const (
+	// Stored bytes are written past the caches (MOVNTDQ), as those of the published experiments are: each byte that the program writes is one byte on
+	// the bus. Where there is no such path (any processor but amd64) stores are ordinary: a line is read before it is written, two bytes on the bus for
+	// each of the program, at most; the program then writes half as many.
+	Stored Streams = iota
+	// Loaded bytes are read: one of each line is touched, and a line crosses the bus. This is what loadgen calibrate takes the bandwidth of a machine from.
+	Loaded
+)
+
+// kernel returns what goes over memory.
+func (s Streams) kernel() *kernels.Kernel {
+	if s == Loaded {
+		return &kernels.Read
 	}
-	return x
+	return &kernels.Write
 }
 
-// stream moves bytes from memory to a core. All requests share one buffer and go through it one after the other, so a byte comes back only
+// stream moves bytes between memory and a core. All requests share one buffer and go through it one after the other, so a byte comes back only
 // after the whole buffer, which no cache holds, has passed.
 type stream struct {
-	buffer []byte
+	raw    []byte
+	words  []uint64
+	kernel *kernels.Kernel
+	perBus float64 // bytes of the program for each that is to cross the bus
 	cursor atomic.Uint64
 }
 
-const (
-	lineBytes = 64
-	// sliceBytes is what a stream of a limited rate moves before it looks at the clock.
-	sliceBytes = 16 << 10
-)
+// sliceBytes is what a stream moves before it is accounted for, and looks at the clock if its rate is limited.
+const sliceBytes = 16 << 10
 
-func newStream(size int64) (*stream, error) {
+func newStream(size int64, how Streams) (*stream, error) {
 	size = max(size/sliceBytes, 1) * sliceBytes
-	buffer, err := syscall.Mmap(-1, 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	raw, err := syscall.Mmap(-1, 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		return nil, err
 	}
 	// In large pages where there are any, as loadgen calibrate has them: walks through page tables are not what a stream stands for.
-	_ = syscall.Madvise(buffer, syscall.MADV_HUGEPAGE)
-	// Written to, since pages that never were are all one and the same page of zeros, which stays in the cache.
-	for i := 0; i < len(buffer); i += lineBytes {
-		buffer[i] = 1
-	}
-	return &stream{buffer: buffer}, nil
+	_ = syscall.Madvise(raw, syscall.MADV_HUGEPAGE)
+	s := &stream{raw: raw, words: unsafe.Slice((*uint64)(unsafe.Pointer(&raw[0])), size/kernels.WordBytes), kernel: how.kernel()}
+	s.perBus = 1 / s.kernel.Traffic.Total()
+	kernels.Touch(s.words)
+	return s, nil
 }
 
 func (s *stream) close() error {
-	buffer := s.buffer
-	s.buffer = nil
-	return syscall.Munmap(buffer)
+	raw := s.raw
+	s.raw, s.words = nil, nil
+	return syscall.Munmap(raw)
 }
 
-// move reads n bytes at no more than rate bytes per second; 0 is as fast as it goes. They are added to account slice by slice: whoever
-// looks at it every few microseconds must see a long stream while it moves, and not all of it at its end.
+// move has n bytes cross the memory bus, at no more than rate bytes per second; 0 is as fast as it goes. They are added to account slice by slice:
+// whoever looks at it every few microseconds must see a long stream while it moves, and not all of it at its end. The last slice goes over whole lines.
 func (s *stream) move(n int64, rate float64, account *atomic.Uint64) {
-	var sum uint64
+	const sliceWords = sliceBytes / kernels.WordBytes
 	began, moved := time.Time{}, int64(0)
 	if rate > 0 {
 		began = time.Now()
 	}
 	for moved < n {
 		// Whole slices, so that every request begins at the start of a cache line.
-		at := s.cursor.Add(sliceBytes) - sliceBytes
-		piece := s.buffer[at%uint64(len(s.buffer)):][:min(sliceBytes, n-moved)]
-		sum += readThrough(piece)
-		moved += int64(len(piece))
-		account.Add(uint64(len(piece)))
+		at := (s.cursor.Add(1) - 1) % uint64(len(s.words)/sliceWords)
+		piece := min(int64(sliceBytes/s.perBus), n-moved) // on the bus
+		lines := (int64(math.Ceil(float64(piece)*s.perBus)) + kernels.LineBytes - 1) / kernels.LineBytes
+		s.kernel.Run(s.words[at*sliceWords:][:lines*kernels.LineWords], nil)
+		moved += piece
+		account.Add(uint64(piece))
 		if rate > 0 {
 			for due := time.Duration(float64(moved) / rate * 1e9); time.Since(began) < due; {
-				runtime.KeepAlive(spin(lineBytes))
+				runtime.KeepAlive(kernels.Spin(pauseTurns))
 			}
 		}
 	}
-	runtime.KeepAlive(sum)
 }
 
-// readThrough loads a byte of every cache line of v.
-//
-//go:noinline
-func readThrough(v []byte) (sum uint64) {
-	for i := 0; i < len(v); i += lineBytes {
-		sum += uint64(v[i])
-	}
-	return sum
-}
+// pauseTurns are what a stream whose rate is limited waits between two looks at the clock.
+const pauseTurns = 64
 
 // fallbackCache stands for the largest cache where the system does not tell.
 const fallbackCache = 64 << 20

@@ -4,7 +4,6 @@ package web
 
 import (
 	"encoding/json"
-	"math/bits"
 	"net/http"
 	"sync"
 	"time"
@@ -28,31 +27,6 @@ type classFigures struct {
 	shed    [control.NumReasons]uint64
 }
 
-// timing is a histogram of durations: buckets[i] counts those of less than 2^i µs that no smaller bucket counts.
-type timing struct {
-	count   uint64
-	sum     time.Duration
-	buckets [timingBuckets]uint64
-}
-
-// timingBuckets reach beyond two minutes. What is longer still is in the count only.
-const timingBuckets = 28
-
-func (t *timing) add(d time.Duration) {
-	t.count++
-	t.sum += d
-	if i := bits.Len64(uint64(max(d, 0) / time.Microsecond)); i < timingBuckets {
-		t.buckets[i]++
-	}
-}
-
-func (t *timing) mean() time.Duration {
-	if t.count == 0 {
-		return 0
-	}
-	return t.sum / time.Duration(t.count)
-}
-
 func (f *figures) init(classes int) { f.mu.classes = make([]classFigures, classes) }
 
 func (f *figures) arrive(class uint16) {
@@ -70,8 +44,8 @@ func (f *figures) shed(class uint16, why control.Reason) {
 func (f *figures) finish(queued, service time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mu.queueing.add(queued)
-	f.mu.service.add(service)
+	f.mu.queueing.Add(queued)
+	f.mu.service.Add(service)
 }
 
 func (f *figures) read() (classes []classFigures, queueing, service timing) {
@@ -102,7 +76,7 @@ func (s *Server) stats() map[string]float64 {
 	}
 	delay, _ := s.cores.look(s.clock.Now())
 	all["queue_delay_us"] = float64(max(delay, s.guard.QueueDelay()).Microseconds())
-	all["queue_mean_us"], all["service_mean_us"] = float64(queueing.mean().Microseconds()), float64(service.mean().Microseconds())
+	all["queue_mean_us"], all["service_mean_us"] = float64(queueing.Mean().Microseconds()), float64(service.Mean().Microseconds())
 	all["curr_connections"], all["total_connections"] = float64(s.connections.open.Load()), float64(s.connections.total.Load())
 	all["rejected_connections"], all["max_connections"] = float64(s.connections.turned.Load()), float64(s.config.MaxConns)
 	for name, value := range s.guard.Meters() {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package calibrate
+package kernels
 
 import (
 	"testing"
@@ -9,12 +9,12 @@ import (
 
 // aligned returns words that begin at a multiple of a line, within a longer stretch whose rest is returned too, to see that it is left alone.
 func aligned(lines int) (all, words []uint64) {
-	all = make([]uint64, (lines+3)*lineWords)
-	skip := lineWords
-	for uintptr(unsafe.Pointer(&all[skip]))%lineBytes != 0 {
+	all = make([]uint64, (lines+3)*LineWords)
+	skip := LineWords
+	for uintptr(unsafe.Pointer(&all[skip]))%LineBytes != 0 {
 		skip++
 	}
-	return all, all[skip:][:lines*lineWords]
+	return all, all[skip:][:lines*LineWords]
 }
 
 // TestKernelsTouchWhatTheySay: both forms of each kernel do the same to every word of what they are given, and to nothing else.
@@ -38,10 +38,10 @@ func TestKernelsTouchWhatTheySay(t *testing.T) {
 					t.Fatalf("%s: there is %x", name, w)
 				}
 			}
-			if stored != lines*lineWords {
-				t.Errorf("%s stored %d words, want %d", name, stored, lines*lineWords)
+			if stored != lines*LineWords {
+				t.Errorf("%s stored %d words, want %d", name, stored, lines*LineWords)
 			}
-			for i, w := range words[:lines*lineWords] {
+			for i, w := range words[:lines*LineWords] {
 				if w != value {
 					t.Fatalf("%s: word %d of %d lines was left out", name, i, lines)
 				}
@@ -60,10 +60,10 @@ func TestKernelsTouchWhatTheySay(t *testing.T) {
 					copied++
 				}
 			}
-			if copied != lines*lineWords {
-				t.Errorf("%s copied %d words, want %d", name, copied, lines*lineWords)
+			if copied != lines*LineWords {
+				t.Errorf("%s copied %d words, want %d", name, copied, lines*LineWords)
 			}
-			for i := range to[:lines*lineWords] {
+			for i := range to[:lines*LineWords] {
 				if to[i] != from[i] {
 					t.Fatalf("%s: word %d is %d", name, i, to[i])
 				}
@@ -138,10 +138,10 @@ func TestTrafficByCounting(t *testing.T) {
 }
 
 func TestReadLinesLoadsEveryLine(t *testing.T) {
-	words := make([]uint64, 100*lineWords)
+	words := make([]uint64, 100*LineWords)
 	for i := range words {
 		words[i] = 1000
-		if i%lineWords == 0 {
+		if i%LineWords == 0 {
 			words[i] = 1
 		}
 	}

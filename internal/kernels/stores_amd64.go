@@ -1,6 +1,6 @@
 //go:build linux
 
-package calibrate
+package kernels
 
 // nonTemporal says that storeLines and copyLines store past the caches: their lines are not read before they are written.
 const nonTemporal = true

@@ -1,6 +1,6 @@
 //go:build linux && !amd64
 
-package calibrate
+package kernels
 
 // nonTemporal says that storeLines and copyLines store past the caches. Without assembly they cannot: a line is read before it is written.
 const nonTemporal = false

@@ -1,0 +1,5 @@
+//go:build race
+
+package dataframe_test
+
+const raceEnabled = true
