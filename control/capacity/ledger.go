@@ -61,7 +61,7 @@ func (l *Ledger) Report(location int, demand []float64) error {
 }
 
 // Cycle allocates for the cycle that begins now, and writes the grants. A location that has not reported since the last cycle keeps its last
-// demand for a while, then gets its baseline, which it falls back to by itself, and in the end nothing.
+// demand for a while, then gets its baseline, which it falls back to by itself, and in the end nothing. What nobody asks for is headroom (Spread).
 func (l *Ledger) Cycle(grants []float64) {
 	p := &l.config.Policy
 	for i := range p.Locations {
@@ -78,6 +78,7 @@ func (l *Ledger) Cycle(grants []float64) {
 		}
 	}
 	p.Allocate(l.used, grants)
+	p.Spread(l.used, grants)
 	for i := range l.silent {
 		if l.silent[i] >= 0 {
 			l.silent[i]++

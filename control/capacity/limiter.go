@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,6 +60,7 @@ type Limiter struct {
 	borrowed clock.Instant // end of what it has above the baselines; clock.Never when nothing is borrowed
 	counted  clock.Instant // since when demand is counted
 	asked    []int64       // by class
+	demand   []float64     // by class: as it was last measured
 }
 
 // bucket holds the tokens of one class.
@@ -83,7 +85,7 @@ func NewLimiter(c LimiterConfig) *Limiter {
 	if err != nil {
 		panic("capacity: " + err.Error())
 	}
-	l := &Limiter{config: c, baseline: rates, classes: make([]bucket, len(rates)), lease: clock.Never, borrowed: clock.Never, asked: make([]int64, len(rates))}
+	l := &Limiter{config: c, baseline: rates, classes: make([]bucket, len(rates)), lease: clock.Never, borrowed: clock.Never, asked: make([]int64, len(rates)), demand: slices.Clone(rates)}
 	for i := range l.classes {
 		l.classes[i] = bucket{rate: rates[i], tokens: l.depth(rates[i])}
 	}
@@ -142,17 +144,18 @@ func (l *Limiter) enforce(now clock.Instant, rates []float64) {
 	}
 }
 
-// Demand writes the rates at which requests of each class have arrived since the last call, those turned away included, and counts anew.
+// Demand writes the rates at which requests of each class arrive, those turned away included: since they were last measured, if that is at least half
+// a cycle, and otherwise as they were measured then. How often somebody asks does not make them noisier. Before anything has been measured the
+// baselines stand for them: who has just begun is not known to need nothing.
 func (l *Limiter) Demand(now clock.Instant, rates []float64) {
-	span := now.Sub(l.counted).Seconds()
-	for i, n := range l.asked {
-		rates[i] = 0
-		if span > 0 {
-			rates[i] = float64(n) / span
+	if span := now.Sub(l.counted); span >= l.config.Cycle/2 {
+		for i, n := range l.asked {
+			l.demand[i] = float64(n) / span.Seconds()
+			l.asked[i] = 0
 		}
-		l.asked[i] = 0
+		l.counted = now
 	}
-	l.counted = now
+	copy(rates, l.demand)
 }
 
 // Quota returns the rate in force of a class and the tokens that it has, which requests may use at once.

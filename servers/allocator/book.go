@@ -1,8 +1,8 @@
 package allocator
 
 import (
-	"errors"
 	"fmt"
+	"time"
 
 	"spillway/clock"
 	"spillway/control/capacity"
@@ -21,6 +21,13 @@ type book struct {
 	began     clock.Instant
 	first     int64 // IDs of this life are above
 	lastID    int64
+
+	// The cycle under way.
+	tick       clock.Instant // when it began
+	collecting bool          // it waits for the demand of all, and is not decided yet
+	part       clock.Instant // when grants of which a part is free are next given out
+	partial    bool          // there are some
+	rates      []float64     // of one location, by class: room for working
 }
 
 // location is what is known of one place.
@@ -31,6 +38,13 @@ type location struct {
 	heard    clock.Instant
 	reports  uint64
 	seq      int64 // of its last report
+
+	// Its last report, while it waits for an answer.
+	waiting bool
+	owes    bool // it was answered when the cycle began, and has not reported since
+	arrived clock.Instant
+	until   clock.Instant // when it is answered at the latest
+	holds   []float64
 
 	// The last grants, which it may have received or not.
 	sent      int64 // their ID
@@ -43,16 +57,17 @@ func newBook(c Config, now clock.Instant, first int64) (*book, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("allocator: %w", err)
 	}
-	b := &book{config: c, policy: c.Policy(), places: make(map[string]int), began: now, first: first, lastID: first}
+	b := &book{config: c, policy: c.Policy(), places: make(map[string]int), began: now, first: first, lastID: first, tick: now, part: now}
 	var err error
 	if b.ledger, err = capacity.NewLedger(capacity.LedgerConfig{Policy: b.policy, Keep: c.Keep, Absorb: c.Absorb}); err != nil {
 		return nil, err
 	}
 	b.grants = append(b.grants, b.policy.Baseline...)
+	b.rates = make([]float64, len(c.Classes))
 	b.locations = make([]location, len(c.Locations))
 	for i, l := range c.Locations {
 		b.places[l.Name] = i
-		b.locations[i].bound = make([]float64, len(c.Classes))
+		b.locations[i].bound, b.locations[i].holds = make([]float64, len(c.Classes)), make([]float64, len(c.Classes))
 	}
 	return b, nil
 }
@@ -93,75 +108,11 @@ func (b *book) most(now, until clock.Instant, class, place int) (rate float64) {
 	return rate
 }
 
-// free returns what is left of the budget until an instant beside what may be in force at all locations but one.
-func (b *book) free(now, until clock.Instant, place int) float64 {
-	left := b.policy.Budget()
-	for i := range b.locations {
-		if i == place {
-			continue
-		}
-		for k := range b.policy.Classes {
-			left -= b.most(now, until, k, i)
-		}
-	}
-	return max(left, 0)
-}
-
-// errStale is the answer to a report that was overtaken by a later one.
-var errStale = errors.New("allocator: a later report has been here before")
-
-// report takes in what a location says, and writes what it may use; id is that of the grants. What it is to give up it gives up at once; what
-// it is to get it gets as far as there is room, the most important class first. There is room when others have given up as much, and
-// cannot take it back before what is given now has ended. While the allocator is learning, nobody gets more, nor keeps more than its
-// baseline: whatever locations that have not been heard of have in force, and fall back to, the sum cannot grow.
-func (b *book) report(now clock.Instant, place int, r *arrival, rates []float64) (id int64, err error) {
-	l := &b.locations[place]
-	if r.seq <= l.seq {
-		return 0, errStale
-	}
-	if err := b.ledger.Report(place, r.demand); err != nil {
-		return 0, err
-	}
-	l.heard, l.reports, l.seq = now, l.reports+1, r.seq
-	switch {
-	case r.last == l.sent && r.last != 0:
-		l.lease = l.sentLease
-	case r.last <= b.first: // of an earlier life, or none
-		l.lease = 0
-	}
-	until := now.Add(b.config.borrowed())
-	left := b.free(now, until, place)
-	learning := b.learning(now)
-	for k := range rates {
-		c := b.policy.Cell(k, place)
-		if rates[k] = min(b.grants[c], r.holds[k]); learning {
-			rates[k] = min(r.holds[k], b.policy.Baseline[c])
-		}
-		if !learning {
-			rates[k] = min(rates[k], left)
-		}
-		left = max(left-rates[k], 0)
-	}
-	for k := range rates {
-		if learning {
-			break
-		}
-		more := min(max(b.grants[b.policy.Cell(k, place)]-rates[k], 0), left)
-		rates[k] += more
-		left -= more
-	}
-	for k := range rates {
-		l.bound[k] = max(rates[k], r.holds[k]) // the answer may be lost: then what it has stays in force
-	}
-	b.lastID++
-	l.borrowed, l.sent, l.sentLease = until, b.lastID, now.Add(b.config.Lease)
-	return b.lastID, nil
-}
-
 // arrival is a Report in the order of classes.
 type arrival struct {
 	seq, last     int64
 	demand, holds []float64
+	wait          time.Duration // how long the answer may be kept back
 }
 
 // state says where everything stands.

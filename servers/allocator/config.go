@@ -51,8 +51,8 @@ func (c *Config) Check() error {
 		return fmt.Errorf("a budget of %g requests per second: it must be above 0", c.Budget)
 	case len(c.Classes) == 0 || len(c.Locations) == 0:
 		return errors.New("at least one class and one location are needed")
-	case c.Cycle < time.Millisecond:
-		return fmt.Errorf("a cycle of %v: it must be at least 1ms", c.Cycle)
+	case c.Cycle < shortestCycle:
+		return fmt.Errorf("a cycle of %v: it must be at least %v", c.Cycle, shortestCycle)
 	case c.Keep < 0 || c.Absorb < 0:
 		return errors.New("cycles must not be negative")
 	case c.Lease < leastLease*c.Cycle:

@@ -26,13 +26,15 @@ type Edge interface {
 	Classes() []string
 }
 
-// Link keeps an edge in touch with its allocator: it reports and fetches grants in every cycle of the edge.
+// Link keeps an edge in touch with its allocator: it has a report under way at all times, puts into force what it is answered, and reports that at once,
+// since others may be waiting for what it has given up.
 type Link struct {
 	name   string
 	url    string
 	edge   Edge
 	client *http.Client
 	say    func(string)
+	cycle  time.Duration
 
 	seq, last int64
 	asked     []float64
@@ -60,24 +62,44 @@ func NewLink(name, allocator string, edge Edge, say func(string)) (*Link, error)
 		name: name, url: strings.TrimSuffix(allocator, "/") + "/report", edge: edge, say: say,
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}, asked: make([]float64, len(edge.Classes())),
 	}
-	if !edge.Limiter(func(clock.Instant, *capacity.Limiter) {}) {
+	if !edge.Limiter(func(_ clock.Instant, c *capacity.Limiter) { l.cycle = c.Cycle() }) {
 		return nil, errors.New("an allocator grants rates to the controller capacity; say --control capacity, or leave the allocator out")
 	}
 	return l, nil
 }
 
+// mostPerCycle bounds how often an edge reports in a cycle. An allocator of this package answers less often than that, whatever happens (partShare).
+const mostPerCycle = 2 * partShare
+
 // Run reports until ctx is done. What goes wrong is left to the leases: the edge goes on with its last grants, and at their end with its
 // baselines.
 func (l *Link) Run(ctx context.Context) {
-	var cycle time.Duration
-	l.edge.Limiter(func(_ clock.Instant, c *capacity.Limiter) { cycle = c.Cycle() })
 	defer l.client.CloseIdleConnections()
-	ticker := time.NewTicker(cycle)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	began, n := time.Now(), 0 // of a cycle, and how many reports there were in it
 	for {
-		l.note(l.exchange(ctx, cycle))
+		pause := time.Duration(0)
+		err := l.exchange(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		l.note(err)
+		n++
+		switch gone := time.Since(began); {
+		case err != nil:
+			pause = l.cycle / 2
+		case gone >= l.cycle:
+			began, n = time.Now(), 0
+		case n >= mostPerCycle:
+			pause = l.cycle - gone
+		}
+		if pause == 0 {
+			continue
+		}
+		timer.Reset(pause)
 		select {
-		case <-ticker.C:
+		case <-timer.C:
 		case <-ctx.Done():
 			return
 		}
@@ -115,9 +137,9 @@ func (l *Link) Figures(yield func(name string, value float64) bool) {
 }
 
 // exchange reports once, and puts into force what is granted.
-func (l *Link) exchange(ctx context.Context, patience time.Duration) error {
+func (l *Link) exchange(ctx context.Context) error {
 	classes := l.edge.Classes()
-	r := Report{Edge: l.name, Last: l.last, Demand: map[string]float64{}, Holds: map[string]float64{}}
+	r := Report{Edge: l.name, Last: l.last, Demand: map[string]float64{}, Holds: map[string]float64{}, WaitMS: l.cycle.Milliseconds()}
 	var sent clock.Instant
 	l.edge.Limiter(func(now clock.Instant, c *capacity.Limiter) {
 		sent = now
@@ -129,7 +151,8 @@ func (l *Link) exchange(ctx context.Context, patience time.Duration) error {
 	})
 	l.seq = max(l.seq+1, time.Now().UnixNano())
 	r.Seq = l.seq
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	// The answer is kept back for a cycle at most, and takes some time. What is not answered then is given up, and is not taken later.
+	ctx, cancel := context.WithTimeout(ctx, l.cycle+l.cycle/2)
 	defer cancel()
 	g, err := l.post(ctx, &r)
 	if err != nil {

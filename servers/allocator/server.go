@@ -21,10 +21,19 @@ type Server struct {
 	clock  *clock.Real
 	listen net.Listener
 	http   *http.Server
+	wake   chan struct{} // something has changed: the next turn may be due earlier
+	ending chan struct{} // closed when nobody is to wait any more
 	mu     struct {
 		sync.Mutex
-		book *book
+		book    *book
+		waiters []*waiter // by location; nil where no report waits
 	}
+}
+
+// waiter is a report that waits for its answer.
+type waiter struct {
+	seq    int64
+	answer chan Grants // of one; closed when a later report has come
 }
 
 const (
@@ -32,16 +41,18 @@ const (
 	maxReport = 64 << 10
 	// patience bounds how long a location may take with its part of an exchange.
 	patience = 5 * time.Second
+	// longestWait bounds how long a report may wait for its answer: no cycle is as long.
+	longestWait = time.Hour
 )
 
 // New opens the socket of an allocator. It decides, and answers, once Serve runs.
 func New(addr string, c Config) (*Server, error) {
-	s := &Server{config: c, clock: clock.NewReal()}
+	s := &Server{config: c, clock: clock.NewReal(), wake: make(chan struct{}, 1), ending: make(chan struct{})}
 	book, err := newBook(c, s.clock.Now(), s.clock.Began().UnixNano())
 	if err != nil {
 		return nil, err
 	}
-	s.mu.book = book
+	s.mu.book, s.mu.waiters = book, make([]*waiter, len(c.Locations))
 	if s.listen, err = net.Listen("tcp", addr); err != nil {
 		return nil, fmt.Errorf("listening on %s: %w", addr, err)
 	}
@@ -65,75 +76,135 @@ func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan error, 1)
 	running.Go(func() { ended <- s.http.Serve(s.listen) })
 	defer running.Wait()
-	ticker := time.NewTicker(s.config.Cycle)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
 		select {
-		case <-ticker.C:
-			s.mu.Lock()
-			s.mu.book.cycle()
-			s.mu.Unlock()
+		case <-timer.C:
+		case <-s.wake:
 		case err := <-ended:
+			close(s.ending)
 			return err
 		case <-ctx.Done():
+			close(s.ending)
 			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 			defer cancel()
 			return errors.Join(s.http.Shutdown(within), s.http.Close())
 		}
+		timer.Reset(s.turn())
 	}
+}
+
+// turn does what is due, and returns when to look again.
+func (s *Server) turn() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	s.mu.book.turn(now, s.send)
+	return s.mu.book.next().Sub(now)
+}
+
+// send hands an answer to the report that waits for it.
+func (s *Server) send(g grant) {
+	w, b := s.mu.waiters[g.place], s.mu.book
+	if w == nil {
+		return // it has gone, and is heard of again with what it has
+	}
+	s.mu.waiters[g.place] = nil
+	answer := Grants{
+		ID: g.id, Cycle: b.cycles, Rates: map[string]float64{}, Baseline: map[string]float64{},
+		LeaseMS: s.config.Lease.Milliseconds(), BorrowedMS: g.borrowed.Milliseconds(),
+	}
+	for k, c := range s.config.Classes {
+		answer.Rates[c.Name], answer.Baseline[c.Name] = g.rates[k], b.policy.Baseline[b.policy.Cell(k, g.place)]
+	}
+	w.answer <- answer
 }
 
 // Close frees the socket of a server that is not going to serve.
 func (s *Server) Close() error { return s.listen.Close() }
 
-func (s *Server) serveReport(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveReport(to http.ResponseWriter, r *http.Request) {
 	var report Report
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxReport))
+	d := json.NewDecoder(http.MaxBytesReader(to, r.Body, maxReport))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&report); err != nil {
-		http.Error(w, "not a report: "+err.Error(), http.StatusBadRequest)
+		http.Error(to, "not a report: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	grants, status, err := s.report(&report)
+	place, w, status, err := s.arrive(&report)
 	if err != nil {
-		http.Error(w, err.Error(), status)
+		http.Error(to, err.Error(), status)
 		return
 	}
-	answer(w, grants)
+	// Both deadlines run from the beginning of the request, and are not meant for the time that it waits here.
+	connection := http.NewResponseController(to)
+	_ = connection.SetReadDeadline(time.Time{})
+	defer func() { _ = connection.SetReadDeadline(time.Now().Add(patience)) }()
+	select {
+	case grants, ok := <-w.answer:
+		_ = connection.SetWriteDeadline(time.Now().Add(patience))
+		if !ok {
+			http.Error(to, errStale.Error(), http.StatusConflict)
+			return
+		}
+		answer(to, grants)
+	case <-r.Context().Done():
+		s.leave(place, w)
+	case <-s.ending:
+		s.leave(place, w)
+		_ = connection.SetWriteDeadline(time.Now().Add(patience))
+		http.Error(to, "the allocator is shutting down", http.StatusServiceUnavailable)
+	}
 }
 
-// report answers a report.
-func (s *Server) report(r *Report) (g Grants, status int, err error) {
+// arrive takes in a report, which then waits.
+func (s *Server) arrive(r *Report) (place int, w *waiter, status int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.mu.book
 	place, known := b.places[r.Edge]
 	if !known {
-		return g, http.StatusNotFound, fmt.Errorf("there is no location %q; the allocator has to be told of all of them when it is started", r.Edge)
+		return 0, nil, http.StatusNotFound, fmt.Errorf("there is no location %q; the allocator has to be told of all of them when it is started", r.Edge)
 	}
-	a := arrival{seq: r.Seq, last: r.Last}
+	if r.WaitMS < 0 || r.WaitMS > longestWait.Milliseconds() {
+		return 0, nil, http.StatusBadRequest, fmt.Errorf("the report would wait %d ms, which must be from 0 to %d", r.WaitMS, longestWait.Milliseconds())
+	}
+	a := arrival{seq: r.Seq, last: r.Last, wait: time.Duration(r.WaitMS) * time.Millisecond}
 	if a.demand, err = s.ordered(r.Demand); err == nil {
 		a.holds, err = s.ordered(r.Holds)
 	}
 	if err != nil {
-		return g, http.StatusBadRequest, err
+		return 0, nil, http.StatusBadRequest, err
 	}
-	rates := make([]float64, len(a.demand))
-	id, err := b.report(s.clock.Now(), place, &a, rates)
-	switch {
+	now := s.clock.Now()
+	switch err := b.arrive(now, place, &a); {
 	case errors.Is(err, errStale):
-		return g, http.StatusConflict, err
+		return 0, nil, http.StatusConflict, err
 	case err != nil:
-		return g, http.StatusBadRequest, err
+		return 0, nil, http.StatusBadRequest, err
 	}
-	g = Grants{
-		ID: id, Cycle: b.cycles, Rates: map[string]float64{}, Baseline: map[string]float64{},
-		LeaseMS: s.config.Lease.Milliseconds(), BorrowedMS: s.config.borrowed().Milliseconds(),
+	if before := s.mu.waiters[place]; before != nil {
+		close(before.answer)
 	}
-	for k, c := range s.config.Classes {
-		g.Rates[c.Name], g.Baseline[c.Name] = rates[k], b.policy.Baseline[b.policy.Cell(k, place)]
+	w = &waiter{seq: r.Seq, answer: make(chan Grants, 1)}
+	s.mu.waiters[place] = w
+	b.turn(now, s.send)
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is to wake already
 	}
-	return g, http.StatusOK, nil
+	return place, w, 0, nil
+}
+
+// leave withdraws a report whose sender does not wait for the answer any more.
+func (s *Server) leave(place int, w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.waiters[place] == w {
+		s.mu.waiters[place] = nil
+		s.mu.book.leave(place, w.seq)
+	}
 }
 
 // ordered returns the values of a report by class.

@@ -1,19 +1,20 @@
 // Package allocator shares one budget over locations: an HTTP service that hears from each location what it is asked for and tells it what it
 // may use (package control/capacity decides), and the location's end of that conversation.
 //
-// A location posts its demand of the last cycle, and what it has in force, to /report, and is answered with its grants and how long they hold. What
-// has been taken from one location is given to another only once the first has confirmed that it uses less, or cannot be using more because its
-// lease has ended; and only for as long as the first cannot return to its baseline. So what is in force at any instant sums to no more than the budget, whatever is lost on the way and in whatever order it
-// arrives (docs/adr/0019).
+// A location posts its demand of the last cycle, and what it has in force, to /report, and is answered with its grants and how long they hold. The
+// answer waits until there is something new to say, or a cycle begins; then the location reports again, at once. What from one location is given to another only once the first has confirmed that it uses less, or cannot be using more because its lease has ended;
+// and only for as long as the first cannot return to its baseline. So what is in force at any instant sums to no more than the budget, whatever
+// is lost on the way and in whatever order it arrives (docs/adr/0019, 0031).
 package allocator
 
-// Report is what a location tells the allocator in every cycle.
+// Report is what a location tells the allocator. It has one under way at all times, and takes no answer to any but the last.
 type Report struct {
-	Edge   string             `json:"edge"`   // name of the location
-	Seq    int64              `json:"seq"`    // grows from report to report; one that comes after a later one is refused
-	Last   int64              `json:"last"`   // ID of the last Grants that were received; 0 for none
-	Demand map[string]float64 `json:"demand"` // requests per second by class, those turned away included
-	Holds  map[string]float64 `json:"holds"`  // what is in force at the location, by class
+	Edge   string             `json:"edge"`    // name of the location
+	Seq    int64              `json:"seq"`     // grows from report to report; one that comes after a later one is refused
+	Last   int64              `json:"last"`    // ID of the last Grants that were received; 0 for none
+	Demand map[string]float64 `json:"demand"`  // requests per second by class, those turned away included
+	Holds  map[string]float64 `json:"holds"`   // what is in force at the location, by class
+	WaitMS int64              `json:"wait_ms"` // how long the answer may be kept back; 0 for one at once
 }
 
 // Grants is the answer to a Report.
