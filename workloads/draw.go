@@ -1,7 +1,6 @@
 package workloads
 
 import (
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -138,22 +137,9 @@ func (k *KV) appendKey(dst []byte, c *kvClass, index uint64) []byte {
 // expire returns the lifetime of what is set, in seconds.
 func (c *kvClass) expire() uint32 { return uint32(c.Expire / time.Second) }
 
-// valueOf returns the value of a key: a cut from the noise at a place that the key decides, with the key's hash in front so that no
-// two values of eight bytes and more are alike.
+// valueOf returns the value of a key.
 func (k *KV) valueOf(c *kvClass, index uint64) []byte {
-	id := c.id(index)
-	size := int(k.sizeOf(c, index))
-	if cap(k.value) < size {
-		k.value = make([]byte, size+size/4)
-	}
-	value := k.value[:size]
-	for n, from := 0, int(id%noiseBytes); n < size; from = 0 {
-		n += copy(value[n:], k.noise[from:])
-	}
-	var head [8]byte
-	binary.LittleEndian.PutUint64(head[:], id)
-	copy(value, head[:])
-	return value
+	return k.noise.cut(c.id(index), int(k.sizeOf(c, index)))
 }
 
 // id returns the number that everything about a key follows from.
@@ -169,7 +155,7 @@ func (k *KV) sizeOf(c *kvClass, index uint64) int64 {
 // and megabytes of it would be most of the work of simulating.
 func (k *KV) WithoutValues() { k.valueless = true }
 
-func hashString(s string) uint64 {
+func hashString[T string | []byte](s T) uint64 {
 	h := uint64(len(s))
 	for i := range len(s) {
 		h = dist.Mix(h ^ uint64(s[i])<<56)

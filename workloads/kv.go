@@ -1,7 +1,6 @@
 package workloads
 
 import (
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"math"
@@ -64,13 +63,12 @@ const (
 type KV struct {
 	upTo
 	classes []kvClass
-	noise   []byte // what values are cut from
+	noise   noise // what values are cut from
 
 	valueless bool // Next leaves values out
 
 	sizes *rand.PCG // seeded anew for each key
 	draw  *rand.Rand
-	value []byte
 	refs  [maxBatch]uint64 // numbers of the keys asked for
 	keys  []byte           // the keys, one after the other
 	more  [][]byte
@@ -92,12 +90,9 @@ var (
 	_ Varying   = (*KV)(nil)
 )
 
-// noiseBytes is the length of the block that values are cut from. Longer values repeat it.
-const noiseBytes = 1 << 20
-
 // NewKV returns the workload over classes, or an error that names the class and what is wrong with it.
 func NewKV(classes []KVClass) (*KV, error) {
-	k := &KV{classes: make([]kvClass, len(classes)), noise: make([]byte, noiseBytes)}
+	k := &KV{classes: make([]kvClass, len(classes)), noise: newNoise()}
 	sum, shares := 0.0, make([]float64, len(classes))
 	for i := range classes {
 		c, err := newKVClass(classes[i])
@@ -121,10 +116,6 @@ func NewKV(classes []KVClass) (*KV, error) {
 		return nil, err
 	}
 
-	noise := dist.Source(0, "values", 0)
-	for i := 0; i < noiseBytes; i += 8 {
-		binary.LittleEndian.PutUint64(k.noise[i:], noise.Uint64())
-	}
 	k.sizes = rand.NewPCG(0, 0)
 	k.draw = rand.New(k.sizes)
 	return k, nil

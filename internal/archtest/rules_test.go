@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"workloads":        {"internal/dist", "internal/frames", "machine"},
 	"internal/arrival": {"clock", "internal/dist"},
 	"internal/reqlog":  {"clock"},
+	"internal/replay":  {"clock", "internal/dist", "workloads"},
 
 	// Mechanisms. They compose in Chain and in the catalog, never in each other.
 	"control/aqm":         {"clock", "control"},
