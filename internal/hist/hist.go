@@ -17,7 +17,8 @@ const significantDigits = 3
 // Hist is a histogram of durations from 1 ns to Highest with three significant digits. Its count, sum and maximum are exact.
 // It is not safe for concurrent use: keep one a worker and merge.
 type Hist struct {
-	h        *hdrhistogram.Histogram
+	h        *hdrhistogram.Histogram // nil of one that was read and not changed since, which is what read has
+	read     *sparse
 	sum      float64 // ns; float64 because an hour of millions of requests overflows nothing but a user's patience
 	max      int64
 	overflow int64
@@ -28,6 +29,7 @@ func New() *Hist { return &Hist{h: hdrhistogram.New(1, int64(Highest), significa
 
 // Record adds one duration. Negative durations, which only a broken clock produces, count as 0.
 func (h *Hist) Record(d time.Duration) {
+	h.dense()
 	v := max(int64(d), 0)
 	h.sum += float64(v)
 	h.max = max(h.max, v)
@@ -41,14 +43,38 @@ func (h *Hist) Record(d time.Duration) {
 
 // Merge adds all of o to h. Both have the same shape, so nothing can be dropped.
 func (h *Hist) Merge(o *Hist) {
-	h.h.Merge(o.h)
+	h.dense()
+	if o.h != nil {
+		h.h.Merge(o.h)
+	} else {
+		h.add(o.read)
+	}
 	h.sum += o.sum
 	h.max = max(h.max, o.max)
 	h.overflow += o.overflow
 }
 
+// dense makes a histogram that was read one that can be changed.
+func (h *Hist) dense() {
+	if h.h == nil {
+		h.h = hdrhistogram.New(1, int64(Highest), significantDigits)
+		h.add(h.read)
+		h.read = nil
+	}
+}
+
+// add counts what s has; sum and maximum are the caller's.
+func (h *Hist) add(s *sparse) {
+	s.each(func(low, _, count int64) { _ = h.h.RecordValues(low, count) }) // in range, as of all that was read
+}
+
 // Count returns how many durations were recorded.
-func (h *Hist) Count() int64 { return h.h.TotalCount() }
+func (h *Hist) Count() int64 {
+	if h.h == nil {
+		return h.read.count()
+	}
+	return h.h.TotalCount()
+}
 
 // Overflow returns how many of them were longer than Highest.
 func (h *Hist) Overflow() int64 { return h.overflow }
@@ -75,5 +101,8 @@ func (h *Hist) Percentile(p float64) time.Duration {
 	// The library rounds the rank to the nearest, which of ten values makes the ninth their 94th percentile. Rounded up here, it is
 	// handed over as the percentage that belongs to it. The factor keeps 99.9 % of 1000 from becoming the 1000th.
 	rank := max(math.Ceil(p/100*float64(n)*(1-1e-12)), 1)
+	if h.h == nil {
+		return min(time.Duration(h.read.at(int64(rank))), h.Max())
+	}
 	return min(time.Duration(h.h.ValueAtPercentile(rank/float64(n)*100)), h.Max())
 }

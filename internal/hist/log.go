@@ -40,11 +40,15 @@ func NewLogWriter(w io.Writer, began time.Time) (*LogWriter, error) {
 	return l, nil
 }
 
+// ContinueLog writes on in a log whose header is there already.
+func ContinueLog(w io.Writer) *LogWriter { return &LogWriter{hdrhistogram.NewHistogramLogWriter(w)} }
+
 // Write adds the interval that begins start after the log does. The tag must be free of commas, spaces and line breaks.
 func (l *LogWriter) Write(tag string, start, length time.Duration, h *Hist) error {
 	if tag == "" || strings.ContainsAny(tag, ", \t\r\n") {
 		return fmt.Errorf("histogram log: tag %q must not be empty nor hold commas, spaces or line breaks", tag)
 	}
+	h.dense()
 	h.h.SetTag(tag)
 	h.h.SetStartTimeMs(start.Milliseconds())
 	h.h.SetEndTimeMs((start + length).Milliseconds())
@@ -64,14 +68,15 @@ type LogEntry struct {
 // ReadLog reads a log written by LogWriter. What the format does not carry is restored as nearly as the buckets allow: the sum and the
 // maximum are good to three digits, and overflow is counted in the last bucket only.
 //
-// Lines are taken apart here and only their payload by the library, whose reader passes over lines that it does not understand and
-// adds the calendar to each interval's start, which costs the milliseconds.
+// Lines are taken apart here, since the library's reader passes over lines that it does not understand and adds the calendar to each interval's
+// start, which costs the milliseconds; so are histograms of our own shape, which stay as small as they are in the file.
 func ReadLog(r io.Reader) ([]LogEntry, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("histogram log: %w", err)
 	}
 	var entries []LogEntry
+	var d decoder
 	number := 0
 	for line := range strings.Lines(string(text)) {
 		number++
@@ -79,7 +84,7 @@ func ReadLog(r io.Reader) ([]LogEntry, error) {
 		if line == "" || line[0] == '#' || line[0] == '"' {
 			continue
 		}
-		e, err := parseEntry(line)
+		e, err := d.entry(line)
 		if err != nil {
 			return nil, fmt.Errorf("histogram log: line %d: %w", number, err)
 		}
@@ -88,7 +93,7 @@ func ReadLog(r io.Reader) ([]LogEntry, error) {
 	return entries, nil
 }
 
-func parseEntry(line string) (LogEntry, error) {
+func (d *decoder) entry(line string) (LogEntry, error) {
 	fields := strings.Split(line, ",")
 	var e LogEntry
 	if tag, found := strings.CutPrefix(fields[0], "Tag="); found {
@@ -107,19 +112,20 @@ func parseEntry(line string) (LogEntry, error) {
 	const milli = float64(time.Second / time.Millisecond)
 	e.Start = time.Duration(math.Round(seconds[0]*milli)) * time.Millisecond
 	e.Length = time.Duration(math.Round(seconds[1]*milli)) * time.Millisecond
-	h, err := hdrhistogram.Decode([]byte(fields[3]))
+	read, err := d.decode(fields[3])
 	if err != nil {
 		return LogEntry{}, err
 	}
-	e.Hist = restore(h)
+	e.Hist = restore(read)
 	return e, nil
 }
 
-// restore copies a decoded histogram into one of our shape, so that it can be merged with others.
-func restore(h *hdrhistogram.Histogram) *Hist {
-	out := New()
-	out.overflow = out.h.Merge(h)
-	out.sum = h.Mean() * float64(h.TotalCount())
-	out.max = h.Max()
-	return out
+// restore makes a histogram of what was read. Its mean is that of the middles of its buckets, its maximum the end of the last.
+func restore(read *sparse) *Hist {
+	h := &Hist{read: read}
+	read.each(func(low, width, count int64) {
+		h.sum += float64(low+width/2) * float64(count)
+		h.max = low + width - 1
+	})
+	return h
 }
