@@ -282,8 +282,8 @@ func (c *checker) live(a *Allocation) {
 	if l.Absorb != 0 && (time.Duration(l.Absorb)*a.Cycle <= l.Lease || l.Absorb <= l.Keep) {
 		c.fail(path+".absorb", "a location counts as gone after its lease, which is %s, and after its last demand has been kept; or never, with 0", dist.FormatDuration(l.Lease))
 	}
-	if l.Burst <= 0 || l.Burst > 1 {
-		c.fail(path+".burst", "burst is above 0 and at most 1 cycle")
+	if l.Burst <= 0 || l.Burst > 1 && l.Burst*a.Cycle.Seconds() > 1 {
+		c.fail(path+".burst", "burst is above 0 and at most 1 cycle, or so many as are a second")
 	}
 	if l.Path == "" || strings.ContainsAny(l.Path, " ?#\n\r") {
 		c.fail(path+".path", "%q is no path, such as work/c20us or kv/key", l.Path)

@@ -115,6 +115,9 @@ func (p *Profile) check(c *checker) error {
 		c.err = p.vary(d)
 	}
 	c.claims(p)
+	if c.err == nil {
+		c.sizes(p)
+	}
 	return c.err
 }
 
@@ -165,13 +168,13 @@ func (c *checker) load(p *Profile) {
 		return
 	}
 	given := 0
-	for _, n := range []int{len(l.Rates), len(l.OfCapacity), len(l.Phases)} {
+	for _, n := range []int{len(l.Rates), len(l.OfCapacity), len(l.Phases), len(l.Speeds)} {
 		if n > 0 {
 			given++
 		}
 	}
 	if given != 1 {
-		c.fail("load", "load has exactly one of rates, of_capacity and phases, with at least one entry")
+		c.fail("load", "load has exactly one of rates, of_capacity and phases (of a replay speeds too), with at least one entry")
 	}
 	c.length("load.rates", len(l.Rates))
 	c.length("load.of_capacity", len(l.OfCapacity))
@@ -188,6 +191,7 @@ func (c *checker) load(p *Profile) {
 	}
 	c.phases(p)
 	c.drift(p)
+	c.speeds(p)
 }
 
 // shares checks that a mapping of shares names only known things and sums to 1.

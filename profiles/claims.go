@@ -204,6 +204,9 @@ func (l *Sweep) written() (list []string) {
 	if len(l.Phases) > 0 {
 		list = append(list, "one of phases, for which at is left out")
 	}
+	if len(l.Speeds) > 0 {
+		list = append(list, "speeds, for which at is left out")
+	}
 	return list
 }
 

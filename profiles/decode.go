@@ -69,6 +69,8 @@ func (d *decoder) unit(v reflect.Value, n *node) (handled bool, err error) {
 		parsed = Size(bytes)
 	case Factor:
 		parsed, err = ParseFactor(n.text)
+	case Speed:
+		parsed, err = ParseSpeed(n.text)
 	default:
 		return false, nil
 	}

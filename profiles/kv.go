@@ -23,7 +23,7 @@ func (p *Profile) expand(d *decoder) error {
 		return nil
 	}
 	c := &checker{d: d}
-	if w.Kind != kindKV {
+	if w.Kind != kindKV && !w.generates() {
 		c.fail("workload.preset", "presets are of the workload kind kv, this is %q", w.Kind)
 		return c.err
 	}
@@ -241,7 +241,7 @@ func (c *checker) workload(w *Workload, load *Sweep) {
 			c.fail(path, "class %q stands here a second time", class.Name)
 		}
 		seen[class.Name] = true
-		mayHaveNone := w.filled(class.Name) || load.gives(class.Name) || c.untouched(path+".share")
+		mayHaveNone := w.filled(class.Name) || w.logged() || w.drifts(class.Name) || load.gives(class.Name) || c.untouched(path+".share")
 		if class.Share < 0 || class.Share > 1 || class.Share == 0 && !mayHaveNone {
 			c.fail(path+".share",
 				"the share of class %s is above 0 and at most 1; only the class of writes that follow misses, and one that load gives a share later, may have none",
@@ -252,13 +252,15 @@ func (c *checker) workload(w *Workload, load *Sweep) {
 		}
 		sum[class.Name] = class.Share
 		c.ofGraphs(class, path, w.Kind)
-		if w.Kind == kindKV {
+		if w.Kind == kindKV || w.generates() {
 			c.kvClass(class, path)
+		} else if w.logged() {
+			c.logClass(class, path, w)
 		} else {
 			c.otherClass(class, path, w.Kind)
 		}
 	}
-	if c.err == nil {
+	if c.err == nil && !w.logged() {
 		c.shares("workload.classes", sum, w.classNames())
 	}
 	switch {
@@ -273,6 +275,8 @@ func (c *checker) workload(w *Workload, load *Sweep) {
 		c.graph(w)
 	case w.Kind == kindDataFrame:
 		c.dataframe(w)
+	case w.Kind == kindReplay:
+		c.replay(w)
 	}
 }
 

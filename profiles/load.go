@@ -62,6 +62,10 @@ func (c *checker) loading(p *Profile) {
 		c.fail("workload.catch_up", "%v", err)
 	}
 	c.oneOf("workload.client", cmp.Or(w.Client, ClientPipelined), clientKinds)
+	if w.Kind == kindReplay {
+		c.replayed(p)
+		return
+	}
 	if w.Closed() {
 		if w.Shape != "" {
 			c.fail("workload.shape", "the clients of a closed loop ask when they have their reply; its rate has no shape")

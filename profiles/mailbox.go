@@ -59,5 +59,5 @@ func (c *checker) mailbox(w *Workload) {
 
 // sharesKey reports whether classes of a kind other than kv may have a key that is otherwise for kv.
 func sharesKey(kind, key string) bool {
-	return kind == kindMailbox && slices.Contains(mailboxKeys, key) || kind == kindGraph && key == "popularity" || kind == kindDataFrame && key == "op"
+	return kind == kindMailbox && slices.Contains(mailboxKeys, key) || kind == kindGraph && key == "popularity" || kind == kindDataFrame && key == "op" || kind == kindReplay && key == "key"
 }

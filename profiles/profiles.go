@@ -42,12 +42,17 @@ type Profile struct {
 	Claims      []Claim       `yaml:"claims"`
 	Validate    *Validation   `yaml:"validate"`
 
+	// What --quick and --full set, by key with dots as in Variant.Set; see Sized.
+	Quick map[string]Inline `yaml:"quick"`
+	Full  map[string]Inline `yaml:"full"`
+
 	file string // where it was read, for messages
 	text string // as it was read
 
-	places  places     // of what was written
-	variant string     // which of the variants this is; empty for the profile as it stands
-	runs    []*Profile // the variants, each a profile of its own
+	places   places     // of what was written
+	recorded *recorded  // the log, of the kind replay; else nil
+	variant  string     // which of the variants this is; empty for the profile as it stands
+	runs     []*Profile // the variants, each a profile of its own
 }
 
 // Source says which figure of which paper a profile repeats.
@@ -79,6 +84,7 @@ type Workload struct {
 	Client         string `yaml:"client"`          // pipelined or gomemcache; empty for pipelined
 
 	Allocation *Allocation `yaml:"allocation"` // of the kind allocation
+	Replay     *Replay     `yaml:"replay"`     // of the kind replay
 }
 
 // Class is one kind of request. Which fields it may have depends on the workload's kind.
@@ -128,12 +134,13 @@ type SLO struct {
 	Percentiles map[string]time.Duration // such as p50: 18ms; nil when one duration was written
 }
 
-// Sweep says how much is offered. Exactly one of Rates, OfCapacity and Phases is set.
+// Sweep says how much is offered. Exactly one of Rates, OfCapacity, Phases and Speeds is set.
 type Sweep struct {
 	Rates      []Rate   `yaml:"rates"`
 	OfCapacity []Factor `yaml:"of_capacity"`
 	Phases     []Phase  `yaml:"phases"` // one point, whose window they make up; the warm-up is at the first
 	Drift      *Drift   `yaml:"drift"`  // of the shares, beside Rates or OfCapacity
+	Speeds     []Speed  `yaml:"speeds"` // of the kind replay: how much faster than it was recorded
 }
 
 // Phase is a stretch of time with its own rate and mix.
@@ -251,6 +258,7 @@ func build(file string, root *node, elsewhere string) (*Profile, error) {
 		p.Window = p.Load.length()
 	}
 	p.defaultValidation()
+	p.defaultReplay(d)
 	p.file, p.places = file, placesOf(root)
 	if err := p.check(&checker{d: d, elsewhere: elsewhere}); err != nil {
 		return nil, err

@@ -147,7 +147,7 @@ func TestMistakes(t *testing.T) {
 		{"fraction for a count", "connections: 4", "connections: 4.5", `f.yaml:5:16: connections is a whole number, not "4.5"`},
 		{"count out of range", "connections: 4", "connections: 0", `f.yaml:5:16: connections is between 1 and 65536`},
 		{"value for a list", "[{name: none}]", "none", `f.yaml:8:14: controllers is a list such as [a, b], not "none"`},
-		{"list for a mapping", "{rates: [1k]}", "[1k]", `f.yaml:7:7: load is a mapping with the keys rates, of_capacity, phases, drift, not a list`},
+		{"list for a mapping", "{rates: [1k]}", "[1k]", `f.yaml:7:7: load is a mapping with the keys rates, of_capacity, phases, drift, speeds, not a list`},
 		{"mapping for a value", "name: x", "name: {a: b}", `f.yaml:1:8: name is a single value, not a mapping`},
 		{"nothing", "name: x", "name:", `f.yaml:1:6: name has no value; leave the key out or give it one`},
 		{"formula as a name", "name: x", "name: '=1+1'", `f.yaml:1:7: "=1+1" is not a name`},

@@ -37,6 +37,8 @@ func encode(v reflect.Value) any {
 		return x.String()
 	case Factor:
 		return plain(string(x))
+	case Speed:
+		return plain(string(x))
 	case Inline:
 		return x.written()
 	case SLO:
@@ -196,6 +198,9 @@ func (a *Assignment) apply(root *node) error {
 	if len(path) > 3 && path[0] == "variants" && path[2] == "set" {
 		path = append(path[:3], strings.Join(path[3:], ".")) // the keys of a variant's set have dots themselves
 	}
+	if path[0] == SizeQuick || path[0] == SizeFull {
+		return a.fail("--%s sets what %s: has, and --set comes after it; set the key itself", path[0], path[0])
+	}
 	if err := changeMachine(root, path, a.Origin); err != nil {
 		return err
 	}
@@ -207,6 +212,7 @@ func (a *Assignment) apply(root *node) error {
 func (p *Profile) WithControllers(labels, known []string) (*Profile, error) {
 	changed := *p
 	changed.Controllers, changed.places, changed.runs = nil, places{}, nil
+	changed.Quick, changed.Full = nil, nil // which set controllers by number
 	for _, run := range p.runs {
 		only, err := run.WithControllers(labels, known)
 		if err != nil {

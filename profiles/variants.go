@@ -64,7 +64,7 @@ func (v Inline) written() any {
 }
 
 // notVaried are the keys that belong to the experiment as a whole, and so cannot differ between its variants.
-var notVaried = []string{"name", "on", "variants", "claims", "repeats", "seed"}
+var notVaried = []string{"name", "on", "variants", "claims", "repeats", "seed", SizeQuick, SizeFull}
 
 // Runs returns what is to be measured: each variant or scenario as a profile of its own, or the profile itself where it has none.
 func (p *Profile) Runs() []*Profile {
@@ -135,7 +135,7 @@ func (p *Profile) vary(d *decoder) error {
 		return nil
 	}
 	same := *p
-	same.Variants, same.Claims, same.runs = nil, nil, nil
+	same.Variants, same.Claims, same.runs, same.Quick, same.Full = nil, nil, nil, nil, nil
 	for i := range p.Variants {
 		v := &p.Variants[i]
 		where := fmt.Sprintf("variants.%d", i)
