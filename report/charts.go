@@ -21,6 +21,7 @@ type Axis struct {
 	Title string
 	Unit  string // requests/s, µs or %; values in % are shares from 0 to 1
 	Log   bool
+	Names []string // from top to bottom, of an axis of names: the last stands at 0, and each other 1 above the next
 }
 
 // Line is what one controller did, or what the model says could be done.

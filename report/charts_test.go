@@ -66,4 +66,11 @@ func TestLooksDoNotDependOnTheOthers(t *testing.T) {
 		}
 		seen[key] = label
 	}
+	for _, l := range spare {
+		key := l.Colour + l.Marker
+		if other, ok := seen[key]; ok {
+			t.Errorf("the spare look %v is that of %s", l, other)
+		}
+		seen[key] = "another spare one"
+	}
 }

@@ -163,9 +163,7 @@ func experimentDir(t *testing.T) string {
 		}
 	}
 	w.Manifest.Planned = len(w.Manifest.Points)
-	if err := w.Close(began.Add(time.Minute), StateComplete, nil); err != nil {
-		t.Fatal(err)
-	}
+	closeAndReport(t, w, began.Add(time.Minute), StateComplete)
 	return w.Dir()
 }
 
@@ -260,9 +258,7 @@ func TestOddRunsGolden(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := w.Close(began, tt.state, nil); err != nil {
-				t.Fatal(err)
-			}
+			closeAndReport(t, w, began, tt.state)
 			run, err := ReadDir(w.Dir())
 			if err != nil {
 				t.Fatal(err)

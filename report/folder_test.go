@@ -78,6 +78,15 @@ func TestDiscard(t *testing.T) {
 	if w, err = NewWriter(made, manifest(), nil); err != nil {
 		t.Fatal(err)
 	}
+	// What package document may have written goes too.
+	if err := os.Mkdir(filepath.Join(made, "plots"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{PageFile, ReportFile, "plots/goodput-all.svg"} {
+		if err := os.WriteFile(filepath.Join(made, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w.Discard()
 	if entries, err := os.ReadDir(made); err != nil || len(entries) != 0 {
 		t.Errorf("of a folder that was there before is left: %v, %v", entries, err)
@@ -112,6 +121,12 @@ func TestOneCauseIsSaidOnce(t *testing.T) {
 	}
 	if once(nil, nil) != nil {
 		t.Error("an error of none")
+	}
+	if err := Further(full("a"), full("b"), errors.New("other")); err == nil || err.Error() != "other" {
+		t.Errorf("after the full disk is said: %v", err)
+	}
+	if err := Further(full("a"), full("b"), nil); err != nil {
+		t.Errorf("nothing is new, and yet: %v", err)
 	}
 }
 

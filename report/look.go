@@ -36,6 +36,20 @@ var looks = map[string]Look{
 	"maxqwt":              {"#3fa0dc", "diamond", nil},
 	"acceptfraction":      {"#009e73", "plus", nil},
 	"staging":             {"#d55e00", "diamond", nil},
+
+	// Allocators.
+	"two-level":             {"#d55e00", "box", nil},
+	"no-lending":            {"#cc5f97", "diamond", dashed},
+	"by-demand":             {"#0072b2", "diamond", nil},
+	"static":                {"#7f7f7f", "square", nil},
+	"single-class":          {"#b8860b", "square", nil},
+	"single-class-reserved": {"#a65628", "plus", dotted},
+	"two-class":             {"#009e73", "circle", nil},
+	"two-class-volume":      {"#3fa0dc", "plus", dashed},
+	"two-class-high":        {"#5f8f3e", "triangle", nil},
+	"borrowing":             {"#8a63b8", "cross", dotted},
+	"proportional-share":    {"#4b6a9b", "ring", nil},
+	"capped":                {"#e08e00", "triangle", nil},
 }
 
 var (
@@ -43,10 +57,16 @@ var (
 	dotted = []int{2, 3}
 )
 
-// spare are the looks of labels that have no row.
+// spare are the looks of labels that have no row, as many as an ablation or a sweep of settings has; beyond them they come again.
 var spare = []Look{
 	{"#5f8f3e", "ring", nil}, {"#8a63b8", "diamond", dashed}, {"#a65628", "triangle", dotted}, {"#3fa0dc", "box", dashed},
 	{"#b8860b", "circle", dotted}, {"#cc5f97", "square", nil}, {"#4b6a9b", "triangle", nil}, {"#009e73", "ring", dotted},
+	{"#5f8f3e", "square", nil}, {"#a65628", "box", dashed}, {"#3fa0dc", "circle", dotted}, {"#b8860b", "plus", nil},
+	{"#cc5f97", "ring", dashed}, {"#4b6a9b", "diamond", dotted}, {"#e08e00", "square", nil}, {"#0072b2", "cross", dashed},
+	{"#5f8f3e", "cross", dotted}, {"#a65628", "circle", nil}, {"#b8860b", "ring", dashed}, {"#009e73", "square", dotted},
+	{"#e08e00", "cross", nil}, {"#0072b2", "box", dashed}, {"#5f8f3e", "box", dotted}, {"#8a63b8", "circle", nil},
+	{"#3fa0dc", "ring", dashed}, {"#4b6a9b", "square", dotted}, {"#009e73", "cross", nil}, {"#e08e00", "box", dashed},
+	{"#5f8f3e", "circle", dotted}, {"#8a63b8", "plus", nil}, {"#a65628", "ring", dashed}, {"#b8860b", "triangle", dotted},
 }
 
 // Looks returns the look of each of labels. Who has one of its own keeps it, whatever else is there; the others take what is spare in

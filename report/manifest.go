@@ -34,6 +34,7 @@ type Manifest struct {
 	Error           string           `json:"error,omitempty"` // of a run that failed
 	Started         time.Time        `json:"started"`
 	Ended           time.Time        `json:"ended,omitzero"`
+	Resumed         []time.Time      `json:"resumed,omitempty"` // when somebody went on with it
 	Argv            []string         `json:"argv"`
 	Seed            uint64           `json:"seed"`
 	Pacing          string           `json:"pacing"` // as asked for
@@ -53,6 +54,7 @@ type Manifest struct {
 	Claims          []Claim          `json:"claims,omitempty"`
 	Validation      *Validation      `json:"validation,omitempty"` // of a run that holds a prediction against a measurement
 	Allocation      *Allocation      `json:"allocation,omitempty"` // of a budget that is shared; nil of anything else
+	Replay          *Replay          `json:"replay,omitempty"`     // of a log that is replayed; nil of anything else
 	Planned         int              `json:"points_planned"`
 	Capacity        *Capacity        `json:"capacity,omitempty"`
 	Points          []PointFacts     `json:"points"` // in the order in which they ran
@@ -168,10 +170,16 @@ type PointFacts struct {
 	Responses  []Responses       `json:"responses,omitempty"` // one a class, then all
 	Notes      map[string]string `json:"notes,omitempty"`     // by code of warning: the numbers behind it
 	LastWords  string            `json:"server_stderr,omitempty"`
-	WallS      float64           `json:"wall_s,omitempty"` // what a modelled point took on the wall clock
-	Events     int64             `json:"events,omitempty"` // of a simulation
+	WallS      float64           `json:"wall_s,omitempty"`             // what a modelled point took on the wall clock
+	Events     int64             `json:"events,omitempty"`             // of a simulation
+	Requests   int64             `json:"requests_simulated,omitempty"` // those of the warm-up included
 	Sampler    *SamplerFacts     `json:"sampler,omitempty"`
 	Allocation *AllocationFacts  `json:"allocation,omitempty"`
+	Canary     *CanaryFacts      `json:"canary,omitempty"` // on the ground host
+
+	// Shed says for each class, and for all together, why its requests were shed: counts by reason. A client that sent a request not at all, which
+	// has no reason, counts as "refused".
+	Shed map[string]map[string]int64 `json:"shed_by_reason,omitempty"`
 
 	TimedOutDial     int64 `json:"timed_out_dial,omitempty"`  // of the whole run: waiting for a connection
 	TimedOutWrite    int64 `json:"timed_out_write,omitempty"` // for the kernel to take the request
@@ -181,6 +189,18 @@ type PointFacts struct {
 	// SmallestScale is the time scale that a point on the ground model would have needed when its own was too small; 0 otherwise, or when
 	// no scale would do.
 	SmallestScale int `json:"smallest_time_scale,omitempty"`
+}
+
+// CanaryFacts say how long fixed work took on this computer before a point, without a server, and after it.
+type CanaryFacts struct {
+	Before CanaryTimes `json:"before"`
+	After  CanaryTimes `json:"after"`
+}
+
+// CanaryTimes are the times of the two pieces of fixed work: one that needs a core alone, and one that reads memory.
+type CanaryTimes struct {
+	ComputeUS float64 `json:"compute_us"`
+	StreamUS  float64 `json:"stream_us"`
 }
 
 // parseManifest reads a manifest, the version first, so that another version is refused as such and not for some field of it.

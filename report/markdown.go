@@ -18,20 +18,25 @@ func Markdown(w io.Writer, runs []*Run) error {
 		if i > 0 {
 			b.WriteString("\n---\n\n")
 		}
-		run.markdown(&b)
+		run.markdown(&b, nil)
 	}
 	if len(grounds(runs)) > 1 {
 		fmt.Fprintf(&b, "\n**The runs above were made on different grounds (%s); their numbers must not be compared directly.**\n",
 			strings.Join(grounds(runs), ", "))
 	}
+	readingGuide(&b, runs)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// readingGuide says what the words of the tables mean.
+func readingGuide(b *bytes.Buffer, runs []*Run) {
 	if slices.ContainsFunc(runs, func(r *Run) bool { return r.Manifest.Allocation == nil }) {
 		b.WriteString(howToRead)
 	}
 	if slices.ContainsFunc(runs, func(r *Run) bool { return r.Manifest.isModelled() }) {
 		b.WriteString(howToReadModelled)
 	}
-	_, err := w.Write(b.Bytes())
-	return err
 }
 
 func grounds(runs []*Run) []string {
@@ -44,7 +49,8 @@ func grounds(runs []*Run) []string {
 	return list
 }
 
-func (run *Run) markdown(b *bytes.Buffer) {
+// markdown writes the report of one run, with what figures writes after its claims.
+func (run *Run) markdown(b *bytes.Buffer, figures func(*bytes.Buffer)) {
 	m := &run.Manifest
 	fmt.Fprintf(b, "# %s\n\n", escape(m.Name))
 	if m.Title != "" {
@@ -53,6 +59,9 @@ func (run *Run) markdown(b *bytes.Buffer) {
 	run.summary(b)
 	run.claimsSection(b)
 	run.validationSection(b)
+	if figures != nil {
+		figures(b)
+	}
 	if m.Allocation != nil {
 		run.allocationSection(b) // in place of tables about latency, of which there is none
 	} else {

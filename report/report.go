@@ -7,7 +7,8 @@
 //     (histograms.hlog) and the circumstances (manifest.json) through a Writer;
 //  2. ReadDir reads such a directory into a Run;
 //  3. Pool puts the repeats of each point together; Claims, Attributions, Settlings and Attainments say what follows from them;
-//  4. Table, Markdown and CSV show the result, and WriteClaims and its like what followed.
+//  4. Table, Markdown and CSV show the result, and WriteClaims and its like what followed; Charts and Distributions are the data of figures;
+//  5. packages plots and html draw them, document writes all that belongs beside the measurements, and export what other programs read.
 //
 // A value that is not known is an empty field, never 0, and no field is ever NaN or infinite.
 package report

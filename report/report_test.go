@@ -156,10 +156,24 @@ func goldenDir(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(began.Add(time.Minute), StateCutShort, nil); err != nil {
+	closeAndReport(t, w, began.Add(time.Minute), StateCutShort)
+	return dir
+}
+
+// closeAndReport ends a run and writes what follows from its files, as package document does.
+func closeAndReport(t *testing.T, w *Writer, at time.Time, state string) {
+	t.Helper()
+	if err := w.Close(at, state, nil); err != nil {
 		t.Fatal(err)
 	}
-	return dir
+	run, err := ReadDir(w.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	markdown := func(out io.Writer) error { return Markdown(out, []*Run{run}) }
+	if err := errors.Join(WriteTables(w.Dir(), run), WriteFile(filepath.Join(w.Dir(), ReportFile), markdown)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestGoldenFiles(t *testing.T) {
@@ -435,7 +449,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil || len(run.Rows) != 2 {
 		t.Errorf("read %+v, %v; want the point's rows", run, err)
 	}
-	if _, err := os.Stat(filepath.Join(w.Dir(), reportFile)); err != nil {
+	if err := errors.Join(WriteTables(w.Dir(), run), MarkdownWith(io.Discard, run, nil, 0)); err != nil {
 		t.Errorf("no report: %v", err)
 	}
 }

@@ -46,6 +46,7 @@ type Writer struct {
 	trace    *stream
 	hlog     *stream
 	log      *hist.LogWriter // into hlog
+	finished *os.File        // the points that are whole; see resume.go
 	cells    allocationSums  // of allocation.csv
 	made     bool            // the directory did not exist
 }
@@ -54,7 +55,7 @@ type Writer struct {
 // points (see Row.Point) in the order in which their rows shall stand.
 func NewWriter(dir string, m Manifest, order []string) (*Writer, error) {
 	entries, err := os.ReadDir(dir)
-	if err == nil && len(entries) > 0 {
+	if err == nil && slices.ContainsFunc(entries, notBegun) {
 		return nil, fmt.Errorf("results folder %s: %w", dir, ErrNotEmpty)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -70,17 +71,25 @@ func NewWriter(dir string, m Manifest, order []string) (*Writer, error) {
 		w.discard()
 		return nil, once(err)
 	}
-	if w.trace, err = newStream(filepath.Join(dir, traceFile)); err != nil {
+	if err := w.openStreams(); err != nil {
 		return nil, err
 	}
-	if w.hlog, err = newStream(filepath.Join(dir, histogramsFile)); err != nil {
-		w.trace.abandon()
-		return nil, err
-	}
-	if err := w.begin(); err != nil {
+	if w.finished, err = openFinished(dir, 0); err != nil {
 		return nil, err
 	}
 	return w, nil
+}
+
+// openStreams begins trace.csv and histograms.hlog.
+func (w *Writer) openStreams() (err error) {
+	if w.trace, err = newStream(filepath.Join(w.dir, traceFile)); err != nil {
+		return err
+	}
+	if w.hlog, err = newStream(filepath.Join(w.dir, histogramsFile)); err != nil {
+		w.trace.abandon()
+		return err
+	}
+	return w.begin()
 }
 
 // reserveFile holds room on the disk, which the last writes get back: a run that fills the disk can still say so in its manifest.
@@ -103,15 +112,22 @@ func (w *Writer) writeReserve() error {
 func (w *Writer) Discard() {
 	w.trace.file.Close()
 	w.hlog.file.Close()
+	w.finished.Close()
 	w.discard()
 }
 
 func (w *Writer) discard() {
-	for _, name := range []string{manifestFile, pointsFile, traceFile, histogramsFile, reportFile, RequestsFile, claimsFile, attributionFile, settlingFile, sloFile, allocationFile} {
+	for _, name := range []string{manifestFile, pointsFile, traceFile, histogramsFile, reportFile, PageFile, RequestsFile, claimsFile, attributionFile, settlingFile, sloFile, allocationFile} {
 		os.Remove(filepath.Join(w.dir, name))
 		os.Remove(filepath.Join(w.dir, name+partial))
 	}
 	os.Remove(filepath.Join(w.dir, reserveFile))
+	os.Remove(filepath.Join(w.dir, finishedFile))
+	drawn, _ := filepath.Glob(filepath.Join(w.dir, filepath.FromSlash(plotsGlob)))
+	for _, name := range drawn {
+		os.Remove(name)
+	}
+	os.Remove(filepath.Join(w.dir, filepath.Dir(plotsGlob)))
 	if w.made {
 		os.Remove(w.dir) // fails when somebody else put something there, as it should
 	}
@@ -181,6 +197,8 @@ type Point struct {
 	Samples   []Sample
 	Cells     []AllocationCell // of an allocation; nil of anything else
 	Facts     PointFacts
+
+	Unfinished bool // it was cut short or failed: whoever goes on with the run measures it again
 }
 
 // PointLabel names a point of a profile without variants: controller, load and repeat.
@@ -194,7 +212,7 @@ func (w *Writer) Add(p *Point) error {
 	slices.SortStableFunc(w.rows, func(a, b Row) int { return w.place(&a) - w.place(&b) })
 	w.Manifest.Points = append(w.Manifest.Points, p.Facts)
 	w.cells.add(p)
-	errs := []error{w.writePoints(), w.writeManifest()}
+	var errs []error
 	if len(p.Rows) > 0 {
 		errs = append(errs, w.trace.fail(writeSamples(w.trace.w, &p.Rows[0], p.Samples)))
 	}
@@ -203,7 +221,12 @@ func (w *Writer) Add(p *Point) error {
 			errs = append(errs, w.hlog.fail(w.log.Write(p.Rows[i].Tag(), p.Start.Sub(w.epoch()), p.Window, h)))
 		}
 	}
-	return once(errs...)
+	errs = append(errs, w.trace.fail(w.trace.w.Flush()), w.hlog.fail(w.hlog.w.Flush()), w.writePoints(), w.writeManifest())
+	// Last, so that what is listed is there.
+	if err := once(errs...); err != nil || p.Unfinished {
+		return err
+	}
+	return w.finish(p)
 }
 
 // epoch is what the intervals of histograms.hlog count from. A simulation has no calendar, so that the same seed gives the same bytes.
@@ -228,7 +251,8 @@ func (w *Writer) Dir() string { return w.dir }
 // Update writes the manifest as it stands now.
 func (w *Writer) Update() error { return w.writeManifest() }
 
-// Close ends the run in the given state at the given time, puts the streamed files in their place and writes the report.
+// Close ends the run in the given state at the given time, and puts the streamed files in their place. What
+// follows from them is written by package report/document.
 func (w *Writer) Close(at time.Time, state string, cause error) error {
 	w.Manifest.State = state
 	w.Manifest.Ended = at.UTC()
@@ -237,10 +261,8 @@ func (w *Writer) Close(at time.Time, state string, cause error) error {
 	}
 	os.Remove(filepath.Join(w.dir, reserveFile))
 	errs := []error{w.writePoints(), w.writeManifest(), w.trace.commit(), w.hlog.commit()}
-	errs = append(errs, w.writeAllocation(), w.writeReport())
-	// The cause first: what it says already is not said again, and it is not returned.
-	all := parts(once(append([]error{cause}, errs...)...))
-	return errors.Join(all[len(parts(once(cause))):]...)
+	errs = append(errs, w.writeAllocation(), w.endFinished(state == StateComplete && once(errs...) == nil))
+	return Further(cause, errs...) // what it says already is not said again, and it is not returned
 }
 
 func (w *Writer) writePoints() error {
@@ -256,40 +278,24 @@ func (w *Writer) writeManifest() error {
 	})
 }
 
-// writeReport writes what follows from the other files: as it reads them, so will whoever has them later.
-func (w *Writer) writeReport() error {
-	run, err := ReadDir(w.dir)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, f := range []struct {
-		name  string
-		has   bool
-		write func(io.Writer, *Run) error
-	}{
-		{claimsFile, len(run.Manifest.Claims) > 0, WriteClaims},
-		{attributionFile, len(run.Attributions()) > 0, WriteAttribution},
-		{settlingFile, len(run.Settlings()) > 0, WriteSettling},
-		{sloFile, run.Manifest.hasObjectives(), WriteSLO},
-		{reportFile, true, func(out io.Writer, run *Run) error { return Markdown(out, []*Run{run}) }},
-	} {
-		if f.has {
-			errs = append(errs, WriteFile(filepath.Join(w.dir, f.name), func(out io.Writer) error { return f.write(out, run) }))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // WriteFile writes a file so that it appears whole or not at all.
 func WriteFile(path string, write func(io.Writer) error) error { return writeWhole(path, write) }
 
+// WriteDocument is WriteFile for what can be made again of other files: it does not wait until the disk has it, which takes longer than drawing a
+// figure and may leave an empty file behind if the power fails.
+func WriteDocument(path string, write func(io.Writer) error) error {
+	return putWhole(path, write, true)
+}
+
 // writeWhole writes beside the file and renames: a reader never sees half of it, and a failure leaves the old one.
-func writeWhole(path string, write func(io.Writer) error) error {
+func writeWhole(path string, write func(io.Writer) error) error { return putWhole(path, write, false) }
+
+func putWhole(path string, write func(io.Writer) error, again bool) error {
 	s, err := newStream(path)
 	if err != nil {
 		return err
 	}
+	s.again = again
 	if err := s.fail(write(s.w)); err != nil {
 		s.abandon()
 		return err
@@ -302,9 +308,10 @@ const partial = ".partial"
 
 // stream is a file in the making, beside its place.
 type stream struct {
-	path string
-	file *os.File
-	w    *bufio.Writer
+	path  string
+	file  *os.File
+	w     *bufio.Writer
+	again bool // it can be made again
 }
 
 func newStream(path string) (*stream, error) {
@@ -312,7 +319,11 @@ func newStream(path string) (*stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
-	return &stream{path: path, file: f, w: bufio.NewWriterSize(f, 1<<16)}, nil
+	return streamInto(path, f), nil
+}
+
+func streamInto(path string, f *os.File) *stream {
+	return &stream{path: path, file: f, w: bufio.NewWriterSize(f, 1<<16)}
 }
 
 // fail gives an error of writing the name of the file.
@@ -332,7 +343,7 @@ func (s *stream) abandon() {
 // is worth more than none.
 func (s *stream) commit() error {
 	err := s.w.Flush()
-	if err == nil {
+	if err == nil && !s.again {
 		err = s.file.Sync()
 	}
 	if cerr := s.file.Close(); err == nil {

@@ -82,6 +82,12 @@ var mayImport = map[string][]string{
 	"report":   {"internal/hist", "internal/stats", "internal/reqlog"},
 	"profiles": {"internal/arrival", "internal/dist", "internal/replay", "machine", "workloads"},
 
+	"report/compare":  {"report", "profiles", "internal/stats"},
+	"report/html":     {"report"},
+	"report/plots":    {"report"},
+	"report/export":   {"report", "internal/hist"},
+	"report/document": {"report", "report/html", "report/plots"},
+
 	"internal/harness": {
 		"clock", "control", "control/catalog", "workloads", "machine", "machine/station", "sim", "sim/allocation", "control/capacity", "profiles", "report", "report/document",
 		"internal/arrival", "internal/dist", "internal/frames", "internal/graphdb", "internal/kernels", "internal/load", "internal/drive", "internal/target", "internal/httptarget", "internal/replay", "internal/reqlog", "internal/hist", "internal/stats", "counters",
