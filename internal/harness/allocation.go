@@ -32,6 +32,15 @@ func ControllerNames(p *profiles.Profile, catalog []string) []string {
 	return catalog
 }
 
+// Allocators returns the descriptions of the allocators, which stand in the place of controllers where a budget is shared.
+func Allocators() (list []allocation.Description) {
+	for _, name := range allocation.Names() {
+		d, _ := allocation.Describe(name)
+		list = append(list, d)
+	}
+	return list
+}
+
 // refuseAllocation says what of an allocation cannot be run on its ground.
 func refuseAllocation(p *profiles.Profile) error {
 	for i := range p.Controllers {

@@ -3,17 +3,14 @@
 package harness
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"spillway/control/capacity"
 	"spillway/internal/reqlog"
 	"spillway/profiles"
 	"spillway/report"
-	"spillway/sim/allocation"
 )
 
 // cellTally counts the requests of one cycle of the window, by cell of the edge that they went to.
@@ -43,7 +40,7 @@ const settled = 2
 func (r *liveRun) account(out *report.Point) {
 	w := &r.profile.Workload
 	a, p := w.Allocation, &r.fleet.policy
-	tallies := r.tally(a.Cycle)
+	tallies, steps := r.tally(a.Cycle, r.warmUp, r.measured()), r.tally(a.Cycle, 0, r.warmUp+r.measured())
 	spans, takeover := r.spans()
 	facts := &report.AllocationFacts{TakeoverUS: takeover}
 	budget := p.Budget()
@@ -61,7 +58,7 @@ func (r *liveRun) account(out *report.Point) {
 	}
 	worst, known := 0.0, false
 	for _, s := range spans {
-		classes := r.forms(s, tallies)
+		classes := r.forms(s, steps)
 		for _, c := range classes {
 			worst, known = max(worst, math.Abs(c.Served-c.ClosedForm)), true
 		}
@@ -77,16 +74,16 @@ func (r *liveRun) account(out *report.Point) {
 	out.Samples = r.samples(tallies)
 }
 
-// tally counts the whole cycles of the window. A request is of the cycle in which it was due.
-func (r *liveRun) tally(cycle time.Duration) []cellTally {
-	list := make([]cellTally, int(r.measured()/cycle))
+// tally counts the whole cycles of so long a time from an instant of the load on. A request is of the cycle in which it was due.
+func (r *liveRun) tally(cycle, from, length time.Duration) []cellTally {
+	list := make([]cellTally, int(length/cycle))
 	for i := range list {
 		list[i] = cellTally{make([]float64, r.fleet.policy.Cells()), make([]float64, r.fleet.policy.Cells())}
 	}
 	for i := range r.crowd.asks {
 		a := &r.crowd.asks[i]
-		n := int((a.due - r.warmUp) / cycle)
-		if a.due < r.warmUp || n >= len(list) {
+		n := int((a.due - from) / cycle)
+		if a.due < from || n >= len(list) {
 			continue
 		}
 		c := r.fleet.policy.Cell(a.class, a.to)
@@ -164,69 +161,6 @@ func (r *liveRun) first(from, to time.Duration, is func(*round) bool) (at time.D
 		}
 	}
 	return 0, false
-}
-
-// forms sets what each class was served in a span against the closed form; nil where none holds, or for too short a time.
-func (r *liveRun) forms(s span, tallies []cellTally) (list []report.AllocationSpanClass) {
-	p := &r.fleet.policy
-	cycle := r.profile.Workload.Allocation.Cycle
-	first, last := int((s.from+cycle-1)/cycle)+settled, int(s.to/cycle)
-	if s.from == 0 {
-		first = 0 // it has been so since the warm-up
-	}
-	if s.form == noForm || last-first < 3 {
-		return nil
-	}
-	asked, served, expected := make([]float64, p.Classes), make([]float64, p.Classes), make([]float64, p.Classes)
-	for _, t := range tallies[first:min(last, len(tallies))] {
-		form := r.closedForm(s, t.asked, cycle.Seconds())
-		for k := range p.Classes {
-			asked[k] += total(capacity.Row(p.Grid, t.asked, k))
-			served[k] += total(capacity.Row(p.Grid, t.served, k))
-			expected[k] += form[k]
-		}
-	}
-	for k := range asked {
-		if asked[k] > 0 {
-			name := r.profile.Workload.Classes[k].Name
-			list = append(list, report.AllocationSpanClass{Class: name, Served: served[k] / asked[k], ClosedForm: expected[k] / asked[k]})
-		}
-	}
-	return list
-}
-
-// closedForm returns how many requests of each class are served in a cycle of so many seconds in which so many are asked of each cell.
-func (r *liveRun) closedForm(s span, asked []float64, seconds float64) []float64 {
-	p := &r.fleet.policy
-	out := make([]float64, p.Classes)
-	if s.form == baseForm {
-		for k := range p.Classes {
-			for i := range p.Locations {
-				if c := p.Cell(k, i); !slices.Contains(s.gone, i) {
-					out[k] += min(asked[c], p.Baseline[c]*seconds)
-				}
-			}
-		}
-		return out
-	}
-	// Class totals depend on totals only, so one location stands for all of them.
-	one := capacity.Policy{Grid: capacity.Grid{Classes: p.Classes, Locations: 1}}
-	demand := make([]float64, p.Classes)
-	for k := range p.Classes {
-		one.Baseline = append(one.Baseline, seconds*total(capacity.Row(p.Grid, p.Baseline, k)))
-		demand[k] = total(capacity.Row(p.Grid, asked, k))
-	}
-	settings := maps.Clone(r.controller.Settings)
-	delete(settings, "floor") // of cells
-	allocator, err := allocation.New(r.controller.Name, settings, one)
-	if err != nil {
-		panic("harness: the settings of an allocator were accepted, and are none: " + err.Error())
-	}
-	allocator.Allocate(demand, out)
-	for k := range out {
-		out[k] = min(out[k], demand[k])
-	}
-	return out
 }
 
 // cells returns what each class asked for, was granted and was served at each edge between two instants of the window.

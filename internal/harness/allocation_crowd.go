@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"spillway/clock"
@@ -42,6 +43,7 @@ type crowd struct {
 	path    string
 	classes []string
 	began   time.Time
+	ok      atomic.Int64 // asks answered with what was wanted, for whoever looks on
 }
 
 // newCrowd draws when who asks what: each class at each edge is an arrival process of its own, whose rate changes from cycle to cycle.
@@ -165,6 +167,7 @@ func (c *crowd) send(ctx context.Context, a *ask) {
 	switch {
 	case a.why == nil && a.status/100 == 2:
 		a.fate = reqlog.OK
+		c.ok.Add(1)
 	case a.why == nil && (a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable):
 		a.fate = reqlog.Rejected
 	case errors.As(a.why, &timeout) && timeout.Timeout():
@@ -177,13 +180,18 @@ func (c *crowd) send(ctx context.Context, a *ask) {
 // next returns the edge that users of one that is down go to: each another, so that none gets all of them.
 func (c *crowd) next(a *ask) int {
 	n := len(c.clients)
-	first := int(uint64(a.due/time.Microsecond)%uint64(max(n-1, 1))) + 1
+	turn := int(uint64(a.due/time.Microsecond) % uint64(max(n-1, 1)))
+	return replacement(a.edge, turn, n, func(i int) bool { return c.fleet.down[i].Load() })
+}
+
+// replacement returns which of n edges a user of one that is down asks instead, of those whose turn it is; the same one when all are down.
+func replacement(edge, turn, n int, down func(edge int) bool) int {
 	for step := range n {
-		if to := (a.edge + first + step) % n; !c.fleet.down[to].Load() {
+		if to := (edge + 1 + turn + step) % n; !down(to) {
 			return to
 		}
 	}
-	return a.edge
+	return edge
 }
 
 func (c *crowd) get(ctx context.Context, edge, class int) (status int, err error) {

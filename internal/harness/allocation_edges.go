@@ -112,7 +112,9 @@ func (e *edges) Run(ctx context.Context, p Point) (Result, error) {
 		return r, err
 	}
 	run := &liveRun{profile: e.profile, controller: p.Controller, fleet: f, crowd: c, warmUp: t.warmUp, window: t.window}
-	if err := run.carryOut(ctx, p.observe); err != nil {
+	stop := p.follow(&c.ok)
+	err = run.carryOut(ctx, p.observe)
+	if stop(); err != nil {
 		return r, err
 	}
 	r.Began = c.began.Add(t.warmUp)

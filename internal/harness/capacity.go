@@ -203,13 +203,16 @@ func (s *searcher) probe(ctx context.Context, rate float64) (holds bool, err err
 			return false, fmt.Errorf("capacity search: no answer within %d probes and %s; the last one said: %s",
 				len(s.found.Probes), s.now().Sub(s.began).Round(time.Second), s.lastWhy())
 		}
-		s.config.Observe(Event{
-			What: "capacity search", Phase: fmt.Sprintf("probe at %.0f/s", rate), Done: len(s.found.Probes),
-		})
+		told := Event{What: "capacity search", Phase: fmt.Sprintf("probe at %.0f/s", rate), Done: len(s.found.Probes)}
+		s.config.Observe(told)
 		p := Point{
 			// Other arrivals than those of the points: a capacity found for one sequence would be too good for it.
 			Controller: profiles.Controller{Name: "none"}, Rate: rate, Repeat: 1, Seed: dist.Mix(s.config.Profile.Seed + uint64(len(s.found.Probes))),
 			observe: func(string) {},
+			live: func(rps float64) {
+				told.Kind, told.Goodput = Live, report.Known(rps)
+				s.config.Observe(told)
+			},
 		}
 		r, err := s.prober.Probe(ctx, p, s.warmUp, s.window)
 		if ctx.Err() != nil {

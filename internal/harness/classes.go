@@ -59,7 +59,7 @@ func sloText(s *profiles.SLO) string {
 
 // refuseClasses says when a controller judges by classes that its server cannot tell apart.
 func refuseClasses(p *profiles.Profile) error {
-	if p.On == groundSim || p.Server.Kind == "external" {
+	if p.On == groundSim || p.Server.Kind == "external" || p.Server.Kind == kindWeb {
 		return nil
 	}
 	for i := range p.Controllers {
@@ -90,6 +90,8 @@ func asked(p *profiles.Profile, graph graphSize) (workloads.Workload, error) {
 		return workloads.NewSynthetic(work.Classes)
 	case kindMailbox:
 		return mailboxLoad(p)
+	case kindReplay:
+		return replayOf(p)
 	case kindGraph:
 		return graphLoad(p, graph)
 	case kindDataFrame:

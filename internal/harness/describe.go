@@ -5,6 +5,7 @@ package harness
 import (
 	"fmt"
 
+	"spillway/control"
 	"spillway/internal/load"
 	"spillway/report"
 )
@@ -22,6 +23,35 @@ func describe(f *report.PointFacts, r *Result, all *load.ClassTally) {
 		f.Responses = append(f.Responses, responses(&l.Tally.Classes[i]))
 	}
 	f.Responses = append(f.Responses, responses(all))
+	f.Shed = shedByReason(l.Tally.Classes, all)
+}
+
+// shedByReason returns why the requests of each class were shed, and those of all together; nil where none was.
+func shedByReason(classes []load.ClassTally, all *load.ClassTally) map[string]map[string]int64 {
+	var by map[string]map[string]int64
+	add := func(class string, c *load.ClassTally) {
+		for reason, n := range c.Reasons {
+			if n == 0 {
+				continue
+			}
+			name := control.Reason(reason).String()
+			if control.Reason(reason) == control.NoReason {
+				name = "refused" // by its own client: a server has a reason
+			}
+			if by == nil {
+				by = map[string]map[string]int64{}
+			}
+			if by[class] == nil {
+				by[class] = map[string]int64{}
+			}
+			by[class][name] += n
+		}
+	}
+	for i := range classes {
+		add(classes[i].Name, &classes[i])
+	}
+	add(report.AllClasses, all)
+	return by
 }
 
 // responses returns the percentiles that points.csv has no columns for.

@@ -14,10 +14,12 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"spillway/profiles"
 	"spillway/report"
+	"spillway/report/document"
 )
 
 // Config says what to carry out and where the results go.
@@ -33,6 +35,15 @@ type Config struct {
 	TracePeriod time.Duration // between samples of this computer on host; 0 for the default
 	Counter     string        // the source of memory traffic to be used, or none; empty for the best that works
 
+	Resume bool // go on with the run in Out, which must be the same but for its end: what is finished is not measured again
+
+	// Several runs on sim may share a Pool, and begin one after another as HandedOut says that a run has no more points for idle workers. It may
+	// be called more than once. Both may be nil.
+	Pool      Pool
+	HandedOut func()
+
+	Refserver string // the executable of the server; empty for the one beside this or in PATH
+
 	Argv    []string    // for the manifest
 	Version string      // of loadgen, for the manifest
 	Observe func(Event) // is told where the run stands, from one goroutine at a time, never the measuring one; may be nil
@@ -44,16 +55,8 @@ type Config struct {
 	// Measuring measures this computer for a profile that validates a model of it; nil where no profile does.
 	Measuring  Measuring
 	validation *validation // nil unless the profile asks for one
-}
 
-// Event says where a run stands.
-type Event struct {
-	Note  string        // something to be told once; the other fields are then empty
-	What  string        // what is being measured, such as "codel at 1.5x, repeat 2"
-	Phase string        // server, preload, warm-up, window, drain
-	Done  int           // points or probes finished
-	Total int           // of how many; 0 when unknown, as in a search
-	Left  time.Duration // estimate for all that is still to be done; 0 when unknown
+	found *report.Capacity // that was searched for this run before it began; nil of any other
 }
 
 // Outcome is how a run ended, when it did not end with an error.
@@ -96,38 +99,53 @@ type Prober interface {
 
 // Run carries out c.Profile on its ground.
 func Run(ctx context.Context, c Config) (Outcome, error) {
-	if c.Observe == nil {
-		c.Observe = func(Event) {}
-	}
-	for _, run := range c.Profile.Runs() {
-		if err := refuse(run); err != nil {
-			return Outcome{}, err
-		}
-	}
-	if err := c.ground(); err != nil {
+	defer c.handedOut()
+	if err := c.check(); err != nil {
 		return Outcome{}, err
 	}
 	if err := c.validate(ctx); err != nil {
 		return Outcome{}, err
 	}
-	if c.Profile.On != groundSim && !isAllocation(c.Profile) {
-		var err error
-		if c.pacing, err = pacing(ctx); err != nil {
-			return Outcome{}, err
-		}
+	if err := c.instrument(ctx); err != nil {
+		return Outcome{}, err
 	}
-	if c.Profile.On == groundHost {
-		var err error
-		if c.tracing, err = openTracing(ctx, &c); err != nil {
-			return Outcome{}, err
-		}
-		defer c.tracing.close()
-	}
-	e := experiment{config: c, now: time.Now}
+	defer c.tracing.close()
+	e := experimentOf(c)
 	if err := e.prepare(); err != nil {
 		return Outcome{}, err
 	}
 	return e.run(ctx)
+}
+
+func experimentOf(c Config) *experiment { return &experiment{config: c, now: time.Now} }
+
+// check fills in what is left open, and refuses what cannot be carried out.
+func (c *Config) check() error {
+	if c.Observe == nil {
+		c.Observe = func(Event) {}
+	}
+	for _, run := range c.Profile.Runs() {
+		if err := refuse(run); err != nil {
+			return err
+		}
+	}
+	if err := c.ground(); err != nil {
+		return err
+	}
+	return c.checkResume()
+}
+
+// instrument finds out how well this computer keeps time, and what it can be sampled with.
+func (c *Config) instrument(ctx context.Context) (err error) {
+	if c.Profile.On != groundSim && !isAllocation(c.Profile) {
+		if c.pacing, err = pacing(ctx); err != nil {
+			return err
+		}
+	}
+	if c.Profile.On == groundHost {
+		c.tracing, err = openTracing(ctx, c)
+	}
+	return err
 }
 
 // The grounds.
@@ -178,26 +196,28 @@ type experiment struct {
 	now    func() time.Time
 
 	writer    *report.Writer
+	before    *report.Interrupted // what is gone on with; nil of a run from the beginning
 	done      int
 	total     int
 	work      float64       // of all points, in whatever takes the time on this ground; see cost
 	worked    float64       // of those that are done
 	spent     time.Duration // on those
 	simulated int64         // requests, those of the warm-up included
-	what      string        // is being measured
+	point     *Point        // is being measured; nil before the first
+	what      string        // how it is called
+	stage     string        // its phase
+	goodput   report.Value  // of the point that was finished last
+	valid     bool          // likewise
+	telling   sync.Mutex    // of phases and live figures, which come from different goroutines
 	out       Outcome
 }
 
 func (e *experiment) run(ctx context.Context) (Outcome, error) {
-	var err error
-	e.writer, err = report.NewWriter(e.config.Out, e.manifest(), labels(e.config.Profile))
-	if errors.Is(err, report.ErrNotEmpty) {
-		err = usageError{err}
-	}
-	if err != nil {
-		return e.out, errors.Join(err, e.runner.Close())
-	}
 	e.out.Dir = e.config.Out
+	err := e.openWriter()
+	if err != nil || e.writer == nil { // all of it was there already
+		return e.out, errors.Join(err, e.runner.Close(), e.documents())
+	}
 	if e.config.Record {
 		if e.config.recording, err = newRecording(e.config.Out); err != nil {
 			return e.out, errors.Join(err, e.runner.Close())
@@ -228,7 +248,8 @@ func (e *experiment) run(ctx context.Context) (Outcome, error) {
 	case e.out.CutShort:
 		state = report.StateCutShort
 	}
-	return e.out, errors.Join(err, e.writer.Close(e.now(), state, err))
+	err = errors.Join(err, e.writer.Close(e.now(), state, err))
+	return e.out, errors.Join(err, report.Further(err, document.Write(e.out.Dir)))
 }
 
 // measure searches the capacity where the profile asks, then measures every point.
@@ -238,14 +259,17 @@ func (e *experiment) measure(ctx context.Context) error {
 		return err
 	}
 	e.total = len(points)
+	if e.config.Profile.On != groundSim {
+		shuffle(points, e.config.Profile.Seed)
+		measuredFirst(points)
+	}
+	points = e.unfinished(points)
 	for i := range points {
 		e.work += e.cost(&points[i])
 	}
 	if e.config.Profile.On == groundSim {
 		return e.sideBySide(ctx, points)
 	}
-	shuffle(points, e.config.Profile.Seed)
-	measuredFirst(points)
 	return e.oneByOne(ctx, points)
 }
 
@@ -265,6 +289,7 @@ func (e *experiment) remarks() {
 			e.note("server.settings %s: not used on the ground %s, whose server is modelled", strings.Join(unused, ", "), p.On)
 		}
 	}
+	e.replayRemarks(p.Runs()[0])
 	e.open(p)
 }
 
@@ -304,7 +329,7 @@ func (e *experiment) points(ctx context.Context) ([]Point, error) {
 		}
 		return list, nil
 	}
-	capacity, err := e.search(ctx)
+	capacity, err := e.capacity(ctx)
 	if capacity != nil {
 		e.writer.Manifest.Capacity = capacity
 		err = errors.Join(err, e.writer.Update())
@@ -343,18 +368,6 @@ func (e *experiment) analytic() ([]Point, error) {
 	return list, e.writer.Update()
 }
 
-func (e *experiment) phase(phase string) {
-	ev := Event{What: e.what, Phase: phase, Done: e.done, Total: e.total}
-	switch {
-	case e.total == 0: // a search
-	case e.worked > 0:
-		ev.Left = time.Duration(float64(e.spent) * (e.work - e.worked) / e.worked)
-	case e.config.Profile.On != groundSim: // what a simulation takes shows once one is done
-		ev.Left = time.Duration(e.work)
-	}
-	e.config.Observe(ev)
-}
-
 // cost returns what a point takes, to compare it with others: simulations by their requests, since each is some work, all else by its
 // nanoseconds of the wall clock.
 func (e *experiment) cost(p *Point) float64 {
@@ -373,7 +386,7 @@ func (e *experiment) cost(p *Point) float64 {
 const setUpGuess = 2 * time.Second
 
 func (e *experiment) note(format string, args ...any) {
-	e.config.Observe(Event{Note: fmt.Sprintf(format, args...)})
+	e.config.Observe(Event{Kind: Noted, Note: fmt.Sprintf(format, args...)})
 }
 
 // DefaultOut returns where the results of a run called name go when the user did not say.

@@ -58,7 +58,10 @@ type Result struct {
 	Modelled bool // the machine is: what a server counts and when it began say nothing of this computer
 	NoReads  bool // misses are to be expected: nothing was preloaded
 	Sampler  *report.SamplerFacts
+	Canary   *report.CanaryFacts
 	Ready    *report.Point // what is to be written, where it does not come from a tally; else nil
+
+	simulated int64 // requests, those of the warm-up included
 }
 
 // Totals counts every request of a run by kind and fate.
@@ -109,7 +112,9 @@ func newHost(c *Config, p *profiles.Profile) (*host, error) {
 		return nil, err
 	}
 	h.procs = serverCores()
-	h.binary, err = findServer()
+	if h.binary = c.Refserver; h.binary == "" {
+		h.binary, err = findServer()
+	}
 	return h, err
 }
 
@@ -119,6 +124,11 @@ func (h *host) know() (err error) {
 		if h.graph, err = sizeOfGraph(h.profile); err != nil {
 			return err
 		}
+	}
+	if h.profile.Server.Kind == kindWeb { // requests say their class
+		flags, err := webStore(h.profile)
+		h.flags = append(h.flags, flags...)
+		return err
 	}
 	w, err := h.workload()
 	if err != nil {
@@ -175,12 +185,18 @@ func (s *server) dead() *process {
 
 // Run implements Runner.
 func (h *host) Run(ctx context.Context, p Point) (Result, error) {
+	// The canary sings while no server runs, whose own affairs would be heard in it.
+	before := h.sing()
 	s, err := h.start(ctx, &p.Controller, p.Seed, p.observe)
 	if err != nil {
 		return Result{}, err
 	}
-	defer s.stop()
-	return h.measure(ctx, s, &p, p.spans(h.profile))
+	r, err := h.measure(ctx, s, &p, p.spans(h.profile))
+	s.stop()
+	if after := h.sing(); before != nil && after != nil {
+		r.Canary = &report.CanaryFacts{Before: *before, After: *after}
+	}
+	return r, err
 }
 
 // Probe implements Prober. The server is started and filled by the first probe, and anew if it died.
@@ -252,7 +268,7 @@ func (h *host) launch(ctx context.Context, s *server, c *profiles.Controller, se
 	common := append([]string{h.profile.Server.Kind, "--listen", "127.0.0.1:0"}, h.flags...)
 	s.facts.Argv = append([]string{serverName}, withoutFolders(common)...)
 	s.facts.GOMAXPROCS = h.procs
-	if h.samples() {
+	if h.samples() && h.profile.Server.Kind != kindWeb { // which does not sample itself
 		common = append(common, "--trace-period", h.config.tracing.period.String())
 	}
 	env := append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(h.procs))
@@ -272,7 +288,9 @@ func (h *host) launch(ctx context.Context, s *server, c *profiles.Controller, se
 		s.processes = append(s.processes, p)
 		addresses = append(addresses, p.addr)
 	}
-	s.url = "memcached://" + strings.Join(addresses, ",")
+	if s.url = "memcached://" + strings.Join(addresses, ","); h.profile.Server.Kind == kindWeb {
+		s.url = webURL(h.profile.Workload.Kind, addresses[0])
+	}
 	return nil
 }
 
@@ -423,18 +441,6 @@ func (h *host) plan(s *server, p *Point, t spans, now clock.Clock, clients *halv
 	}
 	return drive.Plan{
 		Generator: sources[0], More: sources[1:], Classes: loadClasses(h.profile), Open: open, Clock: now, Dial: dialDeadline,
-		WarmUp: t.warmUp, Window: t.window, Drain: t.drain, Span: span, Pace: drive.Pace(h.config.Pace), SkipLate: skip, Progress: phases(p.observe),
+		WarmUp: t.warmUp, Window: t.window, Drain: t.drain, Span: span, Pace: drive.Pace(h.config.Pace), SkipLate: skip, Progress: p.progress(now),
 	}, nil
-}
-
-// phases turns the driver's snapshots, several a second, into one call for each phase.
-func phases(observe func(string)) func(drive.Snapshot) {
-	last := drive.Dialling
-	names := map[drive.Phase]string{drive.WarmingUp: "warm-up", drive.Measuring: "window", drive.Draining: "drain"}
-	return func(s drive.Snapshot) {
-		if s.Phase != last {
-			last = s.Phase
-			observe(names[s.Phase])
-		}
-	}
 }

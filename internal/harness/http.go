@@ -22,7 +22,9 @@ func overHTTP(url string) bool {
 // refuseHTTP says what cannot be asked of an HTTP server.
 func refuseHTTP(p *profiles.Profile) error {
 	url, w := p.Server.Settings["target"], &p.Workload
-	if p.Server.Kind != "external" || !overHTTP(url) {
+	if p.Server.Kind == kindWeb {
+		url = webURL(w.Kind, "127.0.0.1:1")
+	} else if p.Server.Kind != "external" || !overHTTP(url) {
 		return nil
 	}
 	template, err := httptarget.ParseURL(url)

@@ -84,7 +84,7 @@ func judge(p *Point, r *Result) *report.Point {
 		Variant: r.Profile.Variant(), Controller: base.Controller, Settings: p.Controller.Settings, Load: base.Load(), Repeat: p.Repeat, Seed: p.Seed,
 		WindowS: r.Load.Tally.Window().Seconds(), RealTime: r.Load.RealTime, Preloaded: r.Stored,
 		SenderCPU: r.Load.SenderCPU, Notes: v.notes, LastWords: r.LastWord,
-		WallS: r.Wall.Seconds(), Events: r.Events, SmallestScale: r.Load.SmallestScale, Sampler: r.Sampler,
+		WallS: r.Wall.Seconds(), Events: r.Events, SmallestScale: r.Load.SmallestScale, Sampler: r.Sampler, Canary: r.Canary,
 	}
 	describe(&out.Facts, r, &all)
 	if r.Profile.On != groundSim {

@@ -25,7 +25,7 @@ var mailboxFlags = map[string]string{
 // modelled. The machine's own ram is the limit there, and its level.
 func ofThisComputer(key string) bool {
 	switch key {
-	case settingThreads, "parallelism", "limit", "limit_by", "level", "put_back", "take_again", "rival":
+	case settingThreads, "parallelism", "limit", "limit_by", "level", "put_back", "take_again", "rival", "stream", "stream_buffer":
 		return true
 	}
 	return false

@@ -22,7 +22,7 @@ func (e *experiment) manifest() report.Manifest {
 		Machine:  machineFacts(),
 		Server:   report.Server{Kind: p.Server.Kind, Target: p.Server.Settings["target"]},
 		Planned:  len(labels(p)), ProfileText: p.Text(), ResolvedProfile: string(p.Resolved()),
-		Variants: e.ofVariants(), Phases: phasesOf(p.Runs()[0]), Allocation: e.ofAllocation(),
+		Variants: e.ofVariants(), Phases: phasesOf(p.Runs()[0]), Allocation: e.ofAllocation(), Replay: ofReplay(p.Runs()[0]),
 	}
 	if v := e.config.validation; v != nil {
 		m.Validation = &v.facts

@@ -57,7 +57,7 @@ func (s *stretched) Run(ctx context.Context, p Point) (Result, error) {
 	began := time.Now()
 	r, err := s.host.Run(ctx, p)
 	r.Modelled, r.Wall = true, time.Since(began)
-	s.modelled.best(&r, p.Rate)
+	s.modelled.best(&r, &p)
 	if s.modelled.blind(&p) && r.Load.Tally != nil {
 		r.Load.Warnings = append(r.Load.Warnings, warnSlotsUnlimited)
 	}

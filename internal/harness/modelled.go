@@ -170,12 +170,20 @@ func (m *modelled) costs() (err error) {
 			return err
 		}
 		m.demands, m.shares = m.frame.Mean(m.spec.Bus)
-	case "kv":
+	case "kv", kindReplay:
 		t, err := p.CostsFor()
 		if err != nil {
 			return usage("%s: the ground %s must know what requests cost: %w", p.File(), p.On, err)
 		}
 		m.table = t.Table()
+		if p.Workload.Kind == kindReplay {
+			_, c, err := m.replayCosts()
+			if err != nil {
+				return err
+			}
+			m.demands, m.shares = c.Mean(m.spec.Bus)
+			break
+		}
 		kv, err := m.keyValue()
 		if err != nil {
 			return err
@@ -234,6 +242,9 @@ func (m *modelled) constant() (workloads.Workload, sim.Coster, error) {
 	if m.profile.Workload.Kind == kindDataFrame {
 		w, err := frameLoad(m.profile, 0)
 		return w, m.frame, err
+	}
+	if m.profile.Workload.Kind == kindReplay {
+		return m.replayCosts()
 	}
 	kv, err := m.keyValue()
 	if err != nil {

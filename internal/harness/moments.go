@@ -55,10 +55,12 @@ type moment struct {
 const driftMoments = 200
 
 // moments cuts the window into stretches of constant load.
-func (m *modelled) moments(rate float64) []moment {
+func (m *modelled) moments(point *Point) []moment {
 	p := m.profile
-	l := &p.Load
+	l, rate := &p.Load, point.Rate
 	switch {
+	case p.Workload.Kind == kindReplay:
+		return m.replayMoments(point)
 	case l.Drift != nil:
 		s, err := shares(p, 0)
 		if err != nil {
@@ -83,9 +85,9 @@ func (m *modelled) moments(rate float64) []moment {
 }
 
 // best fills in what the model says could be served at best at this point's load, on the mean of the window.
-func (m *modelled) best(r *Result, rate float64) {
+func (m *modelled) best(r *Result, p *Point) {
 	r.Optimum, r.Ceiling = make([]float64, len(m.demands)), make([]float64, len(m.demands))
-	for _, now := range m.moments(rate) {
+	for _, now := range m.moments(p) {
 		demands := m.offered(now.rate, now.shares)
 		for i, rps := range machine.Optimum(m.machines(), demands) {
 			r.Optimum[i] += now.weight * rps

@@ -18,13 +18,15 @@ type Point struct {
 	Controller profiles.Controller
 	Factor     profiles.Factor // of capacity; empty when the profile gives rates
 	Rate       float64         // requests per second
+	speed      profiles.Speed  // of a log; empty when the profile gives none
 	Repeat     int             // from 1
 	Seed       uint64          // of the arrivals. It depends on the repeat only, so all controllers face the same sequences
 
 	profile *profiles.Profile // the variant that it is of
 	variant int               // its number
 	observe func(phase string)
-	steady  bool // leave out the shape of the rate: a probe is about one rate
+	live    func(rps float64) // is told the goodput while it is measured, from another goroutine; nil for nobody
+	steady  bool              // leave out the shape of the rate: a probe is about one rate
 }
 
 // String names the point for progress and errors.
@@ -81,6 +83,12 @@ func points(p *profiles.Profile, variant int, capacity float64) []Point {
 		}
 		for _, f := range p.Load.OfCapacity {
 			add(f, f.Value()*capacity)
+		}
+		for _, s := range p.Load.Speeds {
+			add("", s.Value()*recordedRate(p))
+			for i := range p.Repeats {
+				list[len(list)-1-i].speed = s
+			}
 		}
 		if len(p.Load.Phases) > 0 {
 			add("", p.Load.MeanRate())

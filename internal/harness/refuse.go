@@ -13,9 +13,9 @@ import (
 
 // kindsOn lists, for each ground, the kinds of servers that can be run there and the workloads that each of them answers.
 var kindsOn = map[string]map[string][]string{
-	groundHost:  {"memcached": {"kv"}, "rocksdb": {"kv"}, "synthetic": {"synthetic"}, "mailbox": {"mailbox"}, "graph": {"graph"}, "dataframe": {"dataframe"}, "external": {"kv"}},
-	groundModel: {"memcached": {"kv"}, "rocksdb": {"kv"}, "synthetic": {"synthetic"}, "mailbox": {"mailbox"}, "graph": {"graph"}, "dataframe": {"dataframe"}},
-	groundSim:   {"memcached": {"kv"}, "rocksdb": {"kv"}, "synthetic": {"synthetic"}, "mailbox": {"mailbox"}, "graph": {"graph"}, "dataframe": {"dataframe"}},
+	groundHost:  {"memcached": {"kv", kindReplay}, "rocksdb": {"kv", kindReplay}, "synthetic": {"synthetic"}, "mailbox": {"mailbox"}, "graph": {"graph"}, "dataframe": {"dataframe"}, kindWeb: {"kv", "synthetic"}, "external": {"kv", kindReplay}},
+	groundModel: {"memcached": {"kv", kindReplay}, "rocksdb": {"kv", kindReplay}, "synthetic": {"synthetic"}, "mailbox": {"mailbox"}, "graph": {"graph"}, "dataframe": {"dataframe"}},
+	groundSim:   {"memcached": {"kv", kindReplay}, "rocksdb": {"kv", kindReplay}, "synthetic": {"synthetic"}, "mailbox": {"mailbox"}, "graph": {"graph"}, "dataframe": {"dataframe"}},
 }
 
 // Grounds returns the grounds on which p can be run as it stands.
@@ -45,7 +45,7 @@ func refuse(p *profiles.Profile) error {
 		return refuseAllocation(p)
 	}
 	for _, judge := range []func(*profiles.Profile) error{
-		refuseServer, refuseSettings, refuseLoad, refuseReplicas, refuseCapacity, refuseControllers, refuseClients, refuseClasses, refuseHTTP, refuseFrame,
+		refuseServer, refuseReplay, refuseWeb, refuseSettings, refuseLoad, refuseReplicas, refuseCapacity, refuseControllers, refuseClients, refuseClasses, refuseHTTP, refuseFrame,
 	} {
 		if err := judge(p); err != nil {
 			return err
@@ -110,6 +110,8 @@ func refuseServer(p *profiles.Profile) error {
 	switch {
 	case !ok && p.Server.Kind == "external":
 		return usage("%s: server.kind: external: the ground %s models its server, so it cannot use one that runs already; --on host can", p.File(), p.On)
+	case !ok && p.Server.Kind == kindWeb:
+		return mistake(p, "server.kind", "server.kind: web: not on the ground %s: %w", p.On, errModelledWeb)
 	case !ok:
 		return usage("%s: server.kind: %s: this version cannot run this kind of server on the ground %s; there are %s",
 			p.File(), p.Server.Kind, p.On, strings.Join(known, ", "))
@@ -122,7 +124,7 @@ func refuseServer(p *profiles.Profile) error {
 				p.File(), p.Workload.Kind, p.Server.Kind, kind)
 		}
 	}
-	return usage("%s: workload.kind: %s: this version cannot run this kind of workload yet; there are kv, synthetic, graph, dataframe and mailbox", p.File(), p.Workload.Kind)
+	return usage("%s: workload.kind: %s: this version cannot run this kind of workload yet; there are kv, replay, synthetic, graph, dataframe and mailbox", p.File(), p.Workload.Kind)
 }
 
 func refuseControllers(p *profiles.Profile) error {
@@ -147,12 +149,13 @@ var settingFlags = map[string]map[string]string{
 		"slots": "--slots", "queue": "--queue", "deadline": "--deadline", "slo": "--slo",
 	},
 	"synthetic": {
-		"max_conns": "--max-conns", "threads": "--threads", "slots": "--slots", "queue": "--queue", "deadline": "--deadline", "slo": "--slo",
+		"stream": "--stream", "stream_buffer": "--stream-buffer", "max_conns": "--max-conns", "threads": "--threads", "slots": "--slots", "queue": "--queue", "deadline": "--deadline", "slo": "--slo",
 	},
 	kindMailbox:   mailboxFlags,
 	kindRocksDB:   rocksdbFlags,
 	kindGraph:     graphFlags,
 	kindDataFrame: frameFlags,
+	kindWeb:       webFlags,
 }
 
 const (
@@ -195,6 +198,10 @@ func serverFlags(p *profiles.Profile) ([]string, error) {
 		case !ofThisComputer(k) || p.On == groundHost:
 			list = append(list, settingArgs(flag, p.Server.Settings[k])...)
 		}
+	}
+	if p.Server.Kind == kindWeb {
+		enough, err := webConnections(p)
+		return append(list, enough...), err
 	}
 	enough, err := connections(p)
 	return append(list, enough...), err

@@ -60,6 +60,9 @@ func checkRocksDB(key, text string) (err error) {
 // loadable returns what a RocksDB server is to be loaded with, as its flag has it, and how many items that is. There is nothing where the
 // workload wants a store that begins anew at each point: one that is filled by misses, or whose items expire.
 func loadable(p *profiles.Profile) (flags []string, items int64, err error) {
+	if p.Workload.Kind == kindReplay {
+		return nil, 0, nil // it deletes and overwrites
+	}
 	classes, err := p.Workload.KVClasses()
 	if err != nil {
 		return nil, 0, err

@@ -18,8 +18,8 @@ func (e *experiment) oneByOne(ctx context.Context, points []Point) error {
 			return nil
 		}
 		began := e.now()
-		e.what = p.String()
-		p.observe = e.phase
+		e.begin(&p)
+		p.observe, p.live = e.phase, e.live
 		r, err := e.runner.Run(ctx, p)
 		if err := e.record(ctx, &p, &r, err); err != nil || e.out.CutShort {
 			return err
@@ -27,6 +27,7 @@ func (e *experiment) oneByOne(ctx context.Context, points []Point) error {
 		e.spent += e.now().Sub(began)
 		e.worked += e.cost(&p)
 		e.done++
+		e.finished()
 	}
 	return nil
 }
@@ -39,7 +40,7 @@ type simulated struct {
 
 // ahead is how many points a worker may be ahead of the one that is to be written next: enough to keep all busy behind a long one,
 // little enough that results do not pile up.
-const ahead = 4
+const ahead = 16
 
 // sideBySide measures several points at once and writes them in the order given, so that the files do not depend on who was first.
 func (e *experiment) sideBySide(ctx context.Context, points []Point) error {
@@ -61,13 +62,18 @@ func (e *experiment) sideBySide(ctx context.Context, points []Point) error {
 			for i := range next {
 				p := points[i]
 				p.observe = func(string) {}
+				if !e.config.Pool.enter(within) {
+					continue
+				}
 				r, err := e.runner.Run(within, p)
+				e.config.Pool.leave()
 				results[i] <- simulated{r, err}
 			}
 		})
 	}
 	wg.Go(func() {
 		defer close(next)
+		defer e.config.handedOut()
 		for i := range points {
 			select {
 			case room <- struct{}{}:
@@ -94,7 +100,7 @@ func (e *experiment) collect(ctx context.Context, points []Point, results []chan
 	began := e.now()
 	var told time.Time
 	for i := range points {
-		if e.what = points[i].String(); e.now().Sub(told) >= tellEvery {
+		if e.begin(&points[i]); e.now().Sub(told) >= tellEvery {
 			told = e.now()
 			e.phase("simulation")
 		}
@@ -116,6 +122,7 @@ func (e *experiment) collect(ctx context.Context, points []Point, results []chan
 		e.done++
 		e.worked += e.cost(&points[i])
 		e.spent = e.now().Sub(began)
+		e.finished()
 	}
 	return nil
 }
@@ -135,8 +142,9 @@ func (e *experiment) record(ctx context.Context, p *Point, r *Result, err error)
 	}
 	if e.config.Profile.On == groundSim {
 		for _, n := range r.Totals[0] {
-			e.simulated += n
+			r.simulated += n
 		}
+		e.simulated += r.simulated
 	}
 	if e.config.validation != nil && r.Profile.On == groundSim {
 		r.Began = e.now() // beside measurements a simulation stands where it was computed, not at the beginning of its own time
@@ -145,11 +153,13 @@ func (e *experiment) record(ctx context.Context, p *Point, r *Result, err error)
 	if judged == nil {
 		judged = judge(p, r)
 	}
+	judged.Facts.Requests, judged.Unfinished = r.simulated, err != nil || r.Load.CutShort
 	e.out.Points++
 	if !judged.Rows[0].Valid {
 		e.out.Invalid++
 	}
 	e.out.CutShort = r.Load.CutShort
+	e.measured(judged)
 	if e.writer.Manifest.Server.Version == "" {
 		e.writer.Manifest.Server = r.Server
 	}

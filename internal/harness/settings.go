@@ -55,7 +55,7 @@ func refuseSettings(p *profiles.Profile) error {
 			return mistake(p, "server.settings."+key, "server.settings.%s: %w", key, err)
 		}
 	}
-	if p.Server.Kind != "memcached" || p.On == groundSim {
+	if p.Server.Kind != "memcached" && p.Server.Kind != kindWeb || p.On == groundSim {
 		return nil
 	}
 	memory, item := sizes(p)
@@ -92,8 +92,18 @@ func checkSetting(key, text string) error {
 		if text != "full" && text != "header" {
 			return fmt.Errorf("%q: it is full or header", text)
 		}
+	case "stream":
+		if text != "store" && text != "load" {
+			return fmt.Errorf("%q: it is store or load", text)
+		}
+	case "stream_buffer":
+		if text != "auto" {
+			return size(1, 16<<10, 1<<40)
+		}
 	case "memory":
 		return size(1<<20, 1<<20, math.MaxInt64)
+	case "hold":
+		return size(1, 1, math.MaxInt64)
 	case "max_item":
 		return size(1, 1<<10, 1<<30)
 	case "large":
@@ -119,6 +129,9 @@ func sizes(p *profiles.Profile) (memory, item int64) {
 
 // refusePreload says when there is more to be stored than the server can hold: most reads would miss, and storing it would take hours.
 func refusePreload(p *profiles.Profile) error {
+	if p.Workload.Kind == kindReplay {
+		return refuseStored(p)
+	}
 	if p.Workload.Kind != "kv" {
 		return nil
 	}
@@ -135,7 +148,7 @@ func refusePreload(p *profiles.Profile) error {
 	switch {
 	case items > maxPreload:
 		return mistake(p, "workload.classes", "workload.classes: %d keys would be stored before each point, at most %d are possible", items, maxPreload)
-	case p.Server.Kind == "memcached" && bytes > memory:
+	case (p.Server.Kind == "memcached" || p.Server.Kind == kindWeb) && bytes > memory:
 		return mistake(p, "server.settings.memory",
 			"the values of %d keys take %s and server.settings.memory is %s: give it more, or the classes fewer keys or smaller values",
 			items, profiles.Size(bytes), profiles.Size(memory))

@@ -60,7 +60,7 @@ func (s *simulation) Run(ctx context.Context, p Point) (Result, error) {
 	s.take(&r, &out, c.Tally)
 	r.Samples = append(tallySamples(c.Tally), watch.samples...)
 	r.Converged = convergedAtEnd(watch.samples, c.Tally.Window())
-	s.best(&r, p.Rate)
+	s.best(&r, &p)
 	s.findings(&r, &p)
 	return r, nil
 }

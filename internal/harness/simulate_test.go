@@ -278,6 +278,8 @@ func TestRefusedOnModelledGrounds(t *testing.T) {
 		{"workload.kind: synthetic: a server of the kind memcached does not answer that; one of the kind synthetic does", []string{"server: {kind: synthetic}", "server: {kind: memcached}"}},
 		{"one of the kind memcached does", []string{"  kind: synthetic\n", "  kind: kv\n", classes, "  classes: [{name: a, share: 1, keys: 10, value: 1B}]\n"}},
 		{`synthetic has no setting "quue"; did you mean "queue"?`, []string{"{kind: synthetic}", "{kind: synthetic, settings: {quue: 2}}"}},
+		{`"read": it is store or load`, []string{"{kind: synthetic}", "{kind: synthetic, settings: {stream: read}}"}},
+		{`"1kB" is not between`, []string{"{kind: synthetic}", "{kind: synthetic, settings: {stream_buffer: 1kB}}"}},
 		{`server.settings.slots: "many"`, []string{"{kind: synthetic}", "{kind: synthetic, settings: {slots: many}}"}},
 		{`server.settings.queue: "-1" is not a whole number from 0`, []string{"{kind: synthetic}", "{kind: synthetic, settings: {queue: -1}}"}},
 		{`server.settings.deadline: duration "5"`, []string{"{kind: synthetic}", "{kind: synthetic, settings: {deadline: 5}}"}},

@@ -9,6 +9,7 @@ import (
 
 	"spillway/clock"
 	"spillway/control"
+	"spillway/internal/arrival"
 	"spillway/internal/dist"
 	"spillway/internal/drive"
 	"spillway/internal/load"
@@ -37,9 +38,14 @@ func shard(p *profiles.Profile, point *Point, w workloads.Workload, t spans, i, 
 	if point.steady {
 		asked.Shape = ""
 	}
-	arrivals, err := asked.Process(point.Rate, t.warmUp, t.window)
-	if len(p.Load.Phases) > 0 {
+	var arrivals arrival.Process
+	var err error
+	if log, ok := w.(*replayed); ok {
+		arrivals, err = log.arrivals(p, point, t.warmUp)
+	} else if len(p.Load.Phases) > 0 {
 		arrivals, err = p.Load.Process(asked.Arrivals, t.warmUp)
+	} else {
+		arrivals, err = asked.Process(point.Rate, t.warmUp, t.window)
 	}
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -26,6 +27,7 @@ type tracing struct {
 	instruments *metering.Instruments
 	period      time.Duration
 	procs       int // GOMAXPROCS before
+	canary      *canary
 }
 
 // checkTracing says what of the sampling is not possible.
@@ -64,6 +66,9 @@ func openTracing(ctx context.Context, c *Config) (*tracing, error) {
 	case err != nil:
 		t.instruments = nil
 	}
+	if t.canary, err = newCanary(); err != nil {
+		return nil, errors.Join(err, t.close())
+	}
 	return t, nil
 }
 
@@ -72,10 +77,11 @@ func (t *tracing) close() error {
 		return nil
 	}
 	runtime.GOMAXPROCS(t.procs)
+	err := t.canary.close()
 	if t.instruments == nil {
-		return nil
+		return err
 	}
-	return t.instruments.Close()
+	return errors.Join(err, t.instruments.Close())
 }
 
 // counts reports whether bytes are counted from here, so that nobody has to account for them.
