@@ -93,6 +93,7 @@ var mayImport = map[string][]string{
 		"internal/arrival", "internal/dist", "internal/frames", "internal/graphdb", "internal/kernels", "internal/load", "internal/drive", "internal/target", "internal/httptarget", "internal/replay", "internal/reqlog", "internal/hist", "internal/stats", "counters",
 	},
 	"internal/calibrate": {"clock", "counters", "machine", "profiles", "internal/drive", "internal/frames", "internal/kernels", "internal/load", "internal/target"},
+	"internal/regress":   {"report"},
 
 	// Programs to start from.
 	"examples/httpserver": {"control", "control/catalog", "guard"},
