@@ -95,6 +95,8 @@ var mayImport = map[string][]string{
 	"internal/calibrate": {"clock", "counters", "machine", "profiles", "internal/drive", "internal/frames", "internal/kernels", "internal/load", "internal/target"},
 	"internal/regress":   {"report"},
 
+	"internal/reproduce": {"profiles", "report", "report/html", "internal/harness"},
+
 	// Programs to start from.
 	"examples/httpserver": {"control", "control/catalog", "guard"},
 	"examples/workerpool": {"control", "control/catalog", "guard"},
