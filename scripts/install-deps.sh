@@ -22,6 +22,7 @@ have_rocksdb() { [ "$(scripts/rocksdb-tag.sh 2>/dev/null)" = "" ]; }
 have_memcached() { PATH="$PATH:/usr/bin:/usr/sbin" command -v memcached >/dev/null 2>&1; }
 have_memccapable() { command -v memccapable >/dev/null 2>&1; }
 have_wrk() { command -v wrk >/dev/null 2>&1; }
+have_chromium() { local c; for c in chromium chromium-browser google-chrome google-chrome-stable; do command -v "$c" >/dev/null 2>&1 && return 0; done; return 1; }
 have_certificates() { [ -e /etc/ssl/certs/ca-certificates.crt ] || [ ! -e /etc/debian_version ]; }
 
 # offered prints the version of package $1 that apt would install, or nothing.
@@ -34,6 +35,7 @@ missing() {
 	have_memcached || installed memcached || list+=(memcached)
 	have_memccapable || installed libmemcached-tools || list+=(libmemcached-tools)
 	have_wrk || installed wrk || list+=(wrk)
+	have_chromium || installed chromium || list+=(chromium)
 	have_rocksdb || installed librocksdb-dev || list+=(librocksdb-dev)
 	echo "${list[*]-}"
 }
@@ -43,7 +45,7 @@ wanted=$(missing)
 
 if ! command -v apt-get >/dev/null 2>&1; then
 	say "missing: $wanted (Debian's names). This is neither Debian nor Ubuntu, so please install them yourself:"
-	say "a C compiler, memcached, memccapable and wrk for the tests, and RocksDB ${rocksdb_want}x with its headers for the RocksDB server."
+	say "a C compiler, memcached, memccapable, wrk and Chromium for the tests, and RocksDB ${rocksdb_want}x with its headers for the RocksDB server."
 	exit 0
 fi
 

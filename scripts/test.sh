@@ -82,7 +82,10 @@ step "staticcheck" staticcheck
 step "architecture" go test -count=1 ./internal/archtest
 if [ "${1:-}" = lint ]; then exit 0; fi
 step "build without cgo" build_without_cgo
+step "regression suite of controllers" scripts/regress.sh check
 step "tests" run_tests
+# What Go hands to C must hold no pointer that the collector does not see. The checks are on unless somebody's GODEBUG has turned them off.
+step "calls of C, with their checks" env GODEBUG=cgocheck=1 go test -count=1 -short ./servers/rocksdb
 if [ "$(go env CGO_ENABLED)" = 1 ] && command -v "$(go env CC)" >/dev/null 2>&1; then
 	step "tests under the race detector" run_tests -race -short
 else

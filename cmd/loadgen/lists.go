@@ -49,8 +49,10 @@ and preset written out, and a named machine as its content.`,
 func controllersCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "controllers [NAME]",
-		Short: "List the overload controls, or show the settings of one",
-		Args:  cobra.MaximumNArgs(1),
+		Short: "List the overload controls and allocators, or show the settings of one",
+		Long: `controllers lists the overload controls, and after them the allocators, which stand in their place in a profile of the workload kind
+allocation. controllers NAME shows the settings of one.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return failed(showController(cmd.OutOrStdout(), args[0]))
@@ -60,17 +62,59 @@ func controllersCommand() *cobra.Command {
 					e, _ := catalog.Describe(name)
 					row(name, e.Summary)
 				}
+				row()
+				row("allocators, for profiles of the workload kind allocation:")
+				row()
+				for _, d := range harness.Allocators() {
+					row(d.Name, d.Summary)
+				}
 				return nil
 			}))
 		},
 	}
 }
 
+// showAllocator shows the settings of an allocator; false when there is none of that name.
+func showAllocator(w io.Writer, name string) (known bool, err error) {
+	list := harness.Allocators()
+	i := 0
+	for i < len(list) && list[i].Name != name {
+		i++
+	}
+	if i == len(list) {
+		return false, nil
+	}
+	d := list[i]
+	fmt.Fprintf(w, "%s: %s\n", d.Name, d.Summary)
+	if d.Source != "" {
+		fmt.Fprintf(w, "source: %s\n", d.Source)
+	}
+	if len(d.Settings) == 0 {
+		_, err := fmt.Fprintln(w, "no settings")
+		return true, err
+	}
+	fmt.Fprintln(w)
+	return true, columns(w, func(row func(...string)) error {
+		row("setting", "default", "meaning")
+		for _, s := range d.Settings {
+			row(s.Name, s.Default, s.Doc)
+		}
+		return nil
+	})
+}
+
 func showController(w io.Writer, name string) error {
 	e, ok := catalog.Describe(name)
 	if !ok {
-		hint := "known are " + strings.Join(catalog.Names(), ", ")
-		if near := profiles.Nearest(name, catalog.Names()); near != "" {
+		if known, err := showAllocator(w, name); known {
+			return err
+		}
+		names := catalog.Names()
+		for _, d := range harness.Allocators() {
+			names = append(names, d.Name)
+		}
+		hint := "known are " + strings.Join(names, ", ")
+		if near := profiles.Nearest(name, names); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		return wrong(fmt.Errorf("no controller %q; %s", name, hint))

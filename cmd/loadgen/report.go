@@ -1,28 +1,49 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"spillway/report"
+	"spillway/report/export"
+	"spillway/report/html"
+	"spillway/report/plots"
 )
 
+// reportFlags are the flags of 'loadgen report'.
+type reportFlags struct {
+	format, out, commit string
+	appendTo            bool
+}
+
 func reportCommand() *cobra.Command {
-	var format, out string
+	var f reportFlags
 	cmd := &cobra.Command{
 		Use:   "report DIR...",
 		Short: "Make a report of result directories",
-		Long: `report reads result directories, from this machine or another, and writes one report of them: markdown for people, csv (the rows of
-their points.csv under one header) for programs, requests (a line for every request of one directory that was recorded with --record).`,
+		Long: `report reads result directories, from this machine or another, and writes one report of them:
+
+  markdown   tables for people
+  html       one page with charts, without anything from outside of it
+  csv        the rows of their points.csv under one header
+  plots      the figures as SVG files, into the folder that -o names
+  hlog       latencies as an interval log of HdrHistogram
+  benchfmt   the benchmark format of Go, for benchstat
+  history    a line for each metric, with time, commit and direction, for tools that look for changes; --append adds to the file that -o names
+  requests   a line for every request of one directory that was recorded with --record`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if format == "requests" {
-				return failed(requests(cmd.OutOrStdout(), args, out))
+			if f.format == "requests" {
+				return failed(requests(cmd.OutOrStdout(), args, f.out))
 			}
-			write, err := formatter(format)
-			if err != nil {
+			if err := f.check(); err != nil {
 				return wrong(err)
 			}
 			var runs []*report.Run
@@ -33,15 +54,98 @@ their points.csv under one header) for programs, requests (a line for every requ
 				}
 				runs = append(runs, run)
 			}
-			if out == "" {
-				return failed(write(cmd.OutOrStdout(), runs))
-			}
-			return failed(report.WriteFile(out, func(w io.Writer) error { return write(w, runs) }))
+			return failed(f.write(cmd.OutOrStdout(), cmd.ErrOrStderr(), runs))
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "markdown", "markdown, csv or requests")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write to this `file` instead of standard output")
+	flags := cmd.Flags()
+	flags.StringVar(&f.format, "format", "markdown", "markdown, html, csv, plots, hlog, benchfmt, history or requests")
+	flags.StringVarP(&f.out, "output", "o", "", "write to this `file` instead of standard output; of plots, the folder")
+	flags.StringVar(&f.commit, "commit", "", "of history: what was measured (default the commit in the manifest)")
+	flags.BoolVar(&f.appendTo, "append", false, "of history: add to the file what is not there yet")
 	return cmd
+}
+
+// formats write runs as one document.
+var formats = map[string]func(io.Writer, []*report.Run) error{
+	"markdown": report.Markdown, "html": html.Write, "csv": csv, "hlog": export.Hlog, "benchfmt": export.Benchfmt,
+}
+
+func (f *reportFlags) check() error {
+	_, known := formats[f.format]
+	switch {
+	case !known && f.format != "plots" && f.format != "history":
+		return fmt.Errorf("--format %q: it is markdown, html, csv, plots, hlog, benchfmt, history or requests", f.format)
+	case f.format == "plots" && f.out == "":
+		return errors.New("--format plots: name a folder for the files with -o")
+	case f.format != "history" && (f.appendTo || f.commit != ""):
+		return errors.New("--append and --commit belong to --format history")
+	case f.appendTo && f.out == "":
+		return errors.New("--append: name the history with -o")
+	}
+	return nil
+}
+
+func (f *reportFlags) write(stdout, stderr io.Writer, runs []*report.Run) error {
+	switch {
+	case f.format == "plots":
+		return draw(stdout, f.out, runs)
+	case f.format == "history" && f.appendTo:
+		added, err := export.AppendHistory(f.out, runs, f.commit)
+		if err == nil {
+			_, err = fmt.Fprintf(stdout, "%s: %d lines are new\n", f.out, added)
+		}
+		return err
+	}
+	write := formats[f.format]
+	if f.format == "history" {
+		write = func(w io.Writer, runs []*report.Run) error { return export.History(w, runs, f.commit) }
+	}
+	if grounds := groundsOf(runs); len(grounds) > 1 {
+		fmt.Fprintf(stderr, "loadgen: these results are of different grounds (%s); their numbers must not be compared directly\n", strings.Join(grounds, ", "))
+	}
+	if f.out == "" {
+		return write(stdout, runs)
+	}
+	return report.WriteFile(f.out, func(w io.Writer) error { return write(w, runs) })
+}
+
+func groundsOf(runs []*report.Run) (list []string) {
+	seen := map[string]bool{}
+	for _, run := range runs {
+		if g := run.Manifest.Ground; !seen[g] {
+			seen[g] = true
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+// draw writes the figures of runs below a folder: those of one run into its folder plots, those of several into one for each.
+func draw(stdout io.Writer, folder string, runs []*report.Run) error {
+	taken := map[string]bool{}
+	for _, run := range runs {
+		dir := folder
+		if len(runs) > 1 {
+			base := cmp.Or(filepath.Base(filepath.Clean(run.Dir)), "run")
+			name := base
+			for n := 2; taken[name]; n++ {
+				name = fmt.Sprintf("%s-%d", base, n)
+			}
+			taken[name] = true
+			dir = filepath.Join(folder, name)
+		}
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return err
+		}
+		names, err := plots.Folder(dir, run)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(stdout, "%s: %d figures\n", filepath.Join(dir, plots.FolderName), len(names)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // requests writes the recorded requests of one directory.
@@ -53,19 +157,6 @@ func requests(stdout io.Writer, dirs []string, out string) error {
 		return report.Requests(stdout, dirs[0])
 	}
 	return report.WriteFile(out, func(w io.Writer) error { return report.Requests(w, dirs[0]) })
-}
-
-func formatter(format string) (func(io.Writer, []*report.Run) error, error) {
-	switch format {
-	case "markdown":
-		return report.Markdown, nil
-	case "csv":
-		return csv, nil
-	case "html", "hlog", "benchfmt":
-		return nil, fmt.Errorf("--format %s is not part of this version; there are markdown, csv and requests", format)
-	default:
-		return nil, fmt.Errorf("--format %q: it is markdown, csv or requests", format)
-	}
 }
 
 func csv(w io.Writer, runs []*report.Run) error {

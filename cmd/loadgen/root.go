@@ -13,12 +13,13 @@ import (
 	"spillway/internal/harness"
 )
 
-// The exit codes. When several apply, the order is wrong usage, failed, not valid.
+// The exit codes. When several apply, the order is wrong usage, failed, worse, not valid.
 const (
 	exitDone    = 0
 	exitFailed  = 1
 	exitUsage   = 2
-	exitInvalid = 3 // measured, but at least one point must not be believed
+	exitInvalid = 3 // measured, but at least one point must not be believed; or results that cannot be compared
+	exitWorse   = 4 // compare found something worse, or a paper's claim does not hold
 )
 
 // exit is an error that has an exit code. One without text has been reported already.
@@ -91,13 +92,14 @@ func newRoot() *cobra.Command {
 		Long: `loadgen offers load to servers: as much as an experiment says, no matter how they fare. It reports how much useful work got done
 under overload, and how late, under one overload control or another.
 
-Exit codes: 0 done; 1 failed; 2 wrong usage or profile; 3 measured, but not valid (the table says why).`,
+Exit codes: 0 done; 1 failed; 2 wrong usage or profile; 3 measured, but not valid (the table says why), or not
+comparable; 4 something became worse, or a claim of a paper does not hold.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(runCommand(), driveCommand(), reportCommand(), profilesCommand(), controllersCommand(), calibrateCommand(), countersCommand(), selftestCommand(), versionCommand())
+	root.AddCommand(runCommand(), driveCommand(), reportCommand(), compareCommand(), reproduceCommand(), profilesCommand(), controllersCommand(), calibrateCommand(), countersCommand(), selftestCommand(), traceCommand(), versionCommand())
 	return root
 }

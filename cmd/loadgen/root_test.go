@@ -53,9 +53,10 @@ func TestProgressWithoutATerminal(t *testing.T) {
 	}
 	for every, want := range map[bool]int{false: 5, true: 7} {
 		var out bytes.Buffer
-		p := newProgress(&out, false, every)
+		p := (&telling{verbose: every}).open(&out)
+		observe := p.only("quickstart")
 		for _, e := range events {
-			p.observe(e)
+			observe(e)
 		}
 		if got := strings.Count(out.String(), "\n"); got != want || !strings.Contains(out.String(), "point 1 of 2, none at 1x, repeat 1") {
 			t.Errorf("every phase %v: %d lines, want %d:\n%s", every, got, want, out.String())

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -10,6 +12,7 @@ import (
 	"spillway/control/catalog"
 	"spillway/internal/harness"
 	"spillway/profiles"
+	"spillway/report"
 )
 
 // overrides are the flags of run that change the profile.
@@ -20,13 +23,16 @@ type overrides struct {
 	controllers, rates []string
 	repeats            int
 	seed               uint64
+	size               size
 }
 
 func runCommand() *cobra.Command {
 	var o overrides
 	var s session
+	var against string
+	var c comparison
 	cmd := &cobra.Command{
-		Use:   "run PROFILE",
+		Use:   "run [PROFILE]",
 		Short: "Measure every point of a profile",
 		Long: `run measures every point of a profile (controllers × loads × repeats, in an order shuffled by the seed), writes a result directory
 and prints the comparison, and whether what the profile claims holds. PROFILE is the name of a shipped profile (see 'loadgen profiles') or a file.
@@ -35,18 +41,34 @@ A profile runs on one of three grounds:
   host   this machine: real servers, clients and sockets, real time
   sim    a modelled machine in virtual time, in this process: fast, and the same seed gives the same bytes
   model  a modelled machine in stretched time: real servers and sockets, so that a laptop shows what a large machine would do
-The last two need a machine: the profile's, or --set machine=NAME. Every duration and rate is then modelled time.`,
+The last two need a machine: the profile's, or --set machine=NAME. Every duration and rate is then modelled time.
+
+With --against a run is measured in turns with another one, the base: point by point, A B and then B A, so that what drifts on this machine falls on both
+alike. The base is another executable of refserver (--against old/refserver) or other settings (--against set:controllers.0.settings.limit=8,server.slots=16).
+The results go to DIR-a (base) and DIR-b, and what is printed is their comparison, as of 'loadgen compare'; so is the exit code. Each point is measured
+six times, unless --repeats says otherwise.
+
+A run that was interrupted or killed goes on with 'loadgen run --resume DIR': points that are finished are not measured again.`,
 		Example: "  loadgen run quickstart\n  loadgen run svalinn-synthetic\n  loadgen run quickstart --rates 5k,10k --set controllers.1.settings.target=2ms\n" +
 			"  loadgen run model-check --on sim\n  loadgen run model-check --on model --time-scale 200\n" +
-			"  loadgen run model-check --on sim --set machine=xl170 --set machine.bus.total=55GB",
-		Args: cobra.ExactArgs(1),
+			"  loadgen run model-check --on sim --set machine=xl170 --set machine.bus.total=55GB\n" +
+			"  loadgen run model-check --against set:controllers.2.settings.target=400us",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := profiles.Load(args[0])
+			p, err := s.profile(args)
 			if err != nil {
 				return wrong(err)
 			}
 			if p, err = o.apply(cmd, p); err != nil {
 				return wrong(err)
+			}
+			for _, name := range []string{"metric", "threshold"} {
+				if against == "" && cmd.Flags().Changed(name) {
+					return wrong(fmt.Errorf("--%s belongs to a comparison, with --against or in 'loadgen compare'", name))
+				}
+			}
+			if against != "" {
+				return failed(s.against(cmd, p, against, &c))
 			}
 			return failed(s.measure(cmd, p))
 		},
@@ -63,8 +85,28 @@ The last two need a machine: the profile's, or --set machine=NAME. Every duratio
 	f.Uint64Var(&o.seed, "seed", 0, "seed of arrivals and order")
 	f.IntVar(&s.jobs, "jobs", 0, "points simulated at the same time on sim (default one a core); on model and host it is 1")
 	f.IntVar(&s.timeScale, "time-scale", 0, "wall-clock time that a unit of modelled time takes on model (default 100)")
+	f.StringVar(&against, "against", "", "measure in turns with this `base`, the path of a refserver or set:key=value,key=value, and compare")
+	c.flags(cmd)
+	o.size.flags(cmd)
 	s.flags(cmd)
+	f.StringVar(&s.resume, "resume", "", "go on with the run in this `folder`: of the same profile, flags and version; without PROFILE, of what it says itself")
+	cmd.MarkFlagsMutuallyExclusive("resume", "out")
 	return cmd
+}
+
+// profile returns the profile that is to be run: the one named, or that of the run which is gone on with.
+func (s *session) profile(args []string) (*profiles.Profile, error) {
+	if len(args) > 0 {
+		return profiles.Load(args[0])
+	}
+	if s.resume == "" {
+		return nil, errors.New("which profile? 'loadgen profiles' lists the shipped ones")
+	}
+	before, err := report.ReadInterrupted(s.resume)
+	if err != nil {
+		return nil, err
+	}
+	return profiles.Parse(filepath.Join(s.resume, "manifest.json"), []byte(before.Manifest.ResolvedProfile))
 }
 
 // apply returns the profile with the flags that were given.
@@ -82,8 +124,12 @@ func (o *overrides) apply(cmd *cobra.Command, p *profiles.Profile) (*profiles.Pr
 		}
 		set = append(set, a)
 	}
+	p, err := p.Sized(o.size.name())
+	if err != nil {
+		return nil, err
+	}
 	// The flags are about the profile that --set leaves, whose lists may be of another length.
-	p, err := p.Set(set)
+	p, err = p.Set(set)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +159,8 @@ func (o *overrides) apply(cmd *cobra.Command, p *profiles.Profile) (*profiles.Pr
 				return nil, fmt.Errorf("--rates: %w", err)
 			}
 		}
-		flag("rates", "["+strings.Join(o.rates, ", ")+"]", "load.rates", "load.of_capacity", "load.phases")
-		for _, key := range []string{"load.of_capacity", "load.phases"} {
+		flag("rates", "["+strings.Join(o.rates, ", ")+"]", "load.rates", "load.of_capacity", "load.phases", "load.speeds")
+		for _, key := range []string{"load.of_capacity", "load.phases", "load.speeds"} {
 			set = append(set, profiles.Assignment{Key: key, Value: "null", Origin: "--rates " + strings.Join(o.rates, ",")})
 		}
 	}

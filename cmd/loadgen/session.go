@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,13 +16,14 @@ import (
 
 // session is what run and drive have in common: flags, progress, results, the table at the end.
 type session struct {
+	telling
+
 	out, pace string
-	quiet     bool
-	verbose   bool
 	noPreload bool
 	record    bool
-	jobs      int // 0 for the default of the ground
-	timeScale int // likewise
+	resume    string // a folder to go on in, instead of out
+	jobs      int    // 0 for the default of the ground
+	timeScale int    // likewise
 
 	tracePeriod time.Duration // 0 for the default
 	provider    string
@@ -34,32 +36,46 @@ func (s *session) flags(cmd *cobra.Command) {
 	f.BoolVar(&s.record, "record", false, "write requests.bin, 64 bytes for every request; 'loadgen report --format requests' reads it")
 	f.DurationVar(&s.tracePeriod, "trace-period", 0, "sample memory traffic and pressure so often on host, 1ms or more (default 10ms)")
 	f.StringVar(&s.provider, "provider", "", "take memory traffic on host from this `source` or fail; 'loadgen counters' lists them")
-	f.BoolVar(&s.quiet, "quiet", false, "no progress on standard error")
-	f.BoolVar(&s.verbose, "verbose", false, "a line of progress for every phase of a point, not one for the point; where there is no terminal")
+	s.telling.flags(cmd)
 }
 
 // measure carries out p, prints the comparison and returns an error that has the exit code.
 func (s *session) measure(cmd *cobra.Command, p *profiles.Profile) error {
-	if s.pace != "auto" && s.pace != "sleep" && s.pace != "spin" {
-		return wrong(fmt.Errorf("--pace %q: it is auto, sleep or spin", s.pace))
+	if err := s.checkPace(); err != nil {
+		return err
 	}
-	out := s.out
+	out := cmp.Or(s.resume, s.out)
 	if out == "" {
 		out = harness.DefaultOut(p.Name, time.Now())
 	}
-	progress := newProgress(cmd.ErrOrStderr(), s.quiet, s.verbose)
-	outcome, err := harness.Run(cmd.Context(), harness.Config{
-		Profile: p, Out: out, Pace: s.pace, NoPreload: s.noPreload, Record: s.record, Jobs: s.jobs, TimeScale: s.timeScale,
-		Measuring: measuring{}, TracePeriod: s.tracePeriod, Counter: s.provider,
-		Argv: os.Args, Version: moduleVersion(), Observe: progress.observe,
-	})
+	progress := s.open(cmd.ErrOrStderr())
+	progress.started(p.Name, out)
+	outcome, err := harness.Run(cmd.Context(), s.config(p, out, progress.only(p.Name)))
 	progress.close()
+	progress.ended(p.Name, &outcome, err)
 	if outcome.Points > 0 {
 		if terr := s.show(cmd, outcome.Dir); terr != nil && err == nil {
 			err = terr
 		}
 	}
-	return verdict(outcome, err)
+	return progress.spoken(verdict(outcome, err))
+}
+
+// config returns what the harness is told of a run.
+func (s *session) config(p *profiles.Profile, out string, observe func(harness.Event)) harness.Config {
+	return harness.Config{
+		Profile: p, Out: out, Pace: s.pace, NoPreload: s.noPreload, Record: s.record, Jobs: s.jobs, TimeScale: s.timeScale,
+		Measuring: measuring{}, TracePeriod: s.tracePeriod, Counter: s.provider, Resume: s.resume != "",
+		Argv: os.Args, Version: moduleVersion(), Observe: observe,
+	}
+}
+
+// checkPace checks the flag that run and drive have in common.
+func (s *session) checkPace() error {
+	if s.pace != "auto" && s.pace != "sleep" && s.pace != "spin" {
+		return wrong(fmt.Errorf("--pace %q: it is auto, sleep or spin", s.pace))
+	}
+	return nil
 }
 
 // verdict returns the error that has the exit code of how a run ended.
@@ -84,6 +100,6 @@ func (s *session) show(cmd *cobra.Command, dir string) error {
 	if err := report.Terminal(cmd.OutOrStdout(), run); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", filepath.Join(dir, "report.md"))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s, %s\n", filepath.Join(dir, report.ReportFile), filepath.Join(dir, report.PageFile))
 	return err
 }
