@@ -39,10 +39,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// findBrowser returns the path of a Chromium, or of a browser made of it; empty where there is none.
+// findBrowser returns the path of a Chromium, or of a browser made of it; empty where there is none. Some systems have a command of that name that
+// only says where to get one, and fails.
 func findBrowser() string {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell"} {
-		if path, err := exec.LookPath(name); err == nil {
+		path, err := exec.LookPath(name)
+		if err == nil && exec.Command(path, "--version").Run() == nil {
 			return path
 		}
 	}
