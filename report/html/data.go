@@ -106,7 +106,7 @@ type pointKey struct {
 	repeat                      int
 }
 
-func newRunData(run *report.Run, prefix string) (*runData, error) {
+func newRunData(run *report.Run, prefix string) *runData {
 	d := &runData{Prefix: prefix, labelOf: map[string]int{}, pointsOK: map[pointKey]bool{}}
 	for i := range run.Rows {
 		if r := &run.Rows[i]; r.Class == report.AllClasses {
@@ -118,7 +118,8 @@ func newRunData(run *report.Run, prefix string) (*runData, error) {
 	d.outcomes(run)
 	d.allocation(run)
 	d.points(run)
-	return d, d.trace(run)
+	d.trace(run)
+	return d
 }
 
 // controllers fixes the looks of all controllers, those that were not measured yet included, so that they are the same in every chart.

@@ -78,10 +78,9 @@ type runView struct {
 	Points, Valid         int
 	Text                  map[string][]block
 	Allocation            bool
-	HasCharts, HasDist    bool
+	HasDist               bool
 	Groups                []groupView
 	Trace                 *traceData
-	Data                  *runData
 	Profile, Resolved     string
 	Shown                 []string // names of the sections of text that stand behind the charts
 }
@@ -104,10 +103,7 @@ func Write(w io.Writer, runs []*report.Run) error {
 		if len(runs) > 1 {
 			prefix = fmt.Sprintf("r%d-", i+1)
 		}
-		d, err := newRunData(run, prefix)
-		if err != nil {
-			return fmt.Errorf("report of %s: %w", run.Manifest.Name, err)
-		}
+		d := newRunData(run, prefix)
 		v := viewOf(run, d)
 		data.Runs, view.Runs = append(data.Runs, d), append(view.Runs, v)
 		names = append(names, v.Name)
@@ -150,7 +146,7 @@ func viewOf(run *report.Run, d *runData) runView {
 	m := &run.Manifest
 	v := runView{
 		Prefix: d.Prefix, Name: clean(m.Name), Title: clean(m.Title), Ground: clean(m.Ground), State: clean(m.State), Text: d.sections(run),
-		Allocation: m.Allocation != nil, HasDist: d.Dist != nil, Trace: d.Trace, Data: d, Profile: visible(m.ProfileText), Resolved: visible(m.ResolvedProfile),
+		Allocation: m.Allocation != nil, HasDist: d.Dist != nil, Trace: d.Trace, Profile: visible(m.ProfileText), Resolved: visible(m.ResolvedProfile),
 	}
 	if m.Paper != nil {
 		v.Source = clean(m.Paper.Name)
@@ -173,7 +169,6 @@ func viewOf(run *report.Run, d *runData) runView {
 			title = g.Variant + " · " + title
 		}
 		v.Groups = append(v.Groups, groupView{ID: g.ID, Title: title, Open: len(v.Groups) < mostOpen})
-		v.HasCharts = v.HasCharts || len(g.Charts) > 0
 	}
 	for _, name := range textBehind {
 		if len(v.Text[name]) > 0 {

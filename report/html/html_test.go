@@ -166,6 +166,27 @@ func TestGapsStayOpen(t *testing.T) {
 	}
 }
 
+// TestTraceThatIsDamaged: the rest of the page is still worth having, and says what is wrong with it.
+func TestTraceThatIsDamaged(t *testing.T) {
+	t.Parallel()
+	for damage, want := range map[string]string{"half,a line\n": "trace.csv: record on line", "p,sim,svalinn,1,1,,0,credits,,NaN\n": "&#34;NaN&#34; is not a number"} {
+		run := simple().make(t)
+		path := filepath.Join(run.Dir, traceFile)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write1(t, path, string(text)+damage)
+		page := written(t, run)
+		if !strings.Contains(page, "There are no time series: ") || !strings.Contains(page, want) || strings.Contains(page, run.Dir) {
+			t.Errorf("the page does not say what is wrong with %q, or says where it was made", damage)
+		}
+		if !strings.Contains(page, `"goodput-cpu"`) {
+			t.Error("its charts are not there")
+		}
+	}
+}
+
 func TestTooManySeries(t *testing.T) {
 	t.Parallel()
 	var order []*series

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"spillway/report"
 )
@@ -77,10 +78,17 @@ type series struct {
 
 type sample struct{ t, v float64 }
 
-// trace reads the time series twice: first how many there are and how long, then their samples.
-func (d *runData) trace(run *report.Run) error {
-	t := &traceData{}
-	d.Trace = t
+// trace adds the time series. Where they cannot be read the page says so: all else is still worth having.
+func (d *runData) trace(run *report.Run) {
+	d.Trace = &traceData{}
+	if err := d.readTrace(run, d.Trace); err != nil {
+		text := strings.ReplaceAll(err.Error(), filepath.Join(run.Dir, traceFile), traceFile) // wherever it lies, the page is the same
+		d.Trace = &traceData{Why: "There are no time series: " + clean(text) + "."}
+	}
+}
+
+// readTrace reads the time series twice: first how many there are and how long, then their samples.
+func (d *runData) readTrace(run *report.Run, t *traceData) error {
 	path := filepath.Join(run.Dir, traceFile)
 	if _, err := os.Stat(path); run.Dir == "" || errors.Is(err, fs.ErrNotExist) {
 		t.Why = "There are no time series: the results have no " + traceFile + ". It appears when a run ends."

@@ -432,7 +432,7 @@ const Chart = (() => {
     }
 
     close() {
-      
+      this.group.charts.delete(this);
       all.delete(this);
       this.sized.disconnect();
       this.plot.destroy();
