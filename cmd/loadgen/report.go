@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -40,11 +39,11 @@ func reportCommand() *cobra.Command {
   requests   a line for every request of one directory that was recorded with --record`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.format == "requests" {
-				return failed(requests(cmd.OutOrStdout(), args, f.out))
-			}
-			if err := f.check(); err != nil {
+			if err := f.check(args); err != nil {
 				return wrong(err)
+			}
+			if f.format == "requests" {
+				return failed(requests(cmd.OutOrStdout(), args[0], f.out))
 			}
 			var runs []*report.Run
 			for _, dir := range args {
@@ -70,10 +69,10 @@ var formats = map[string]func(io.Writer, []*report.Run) error{
 	"markdown": report.Markdown, "html": html.Write, "csv": csv, "hlog": export.Hlog, "benchfmt": export.Benchfmt,
 }
 
-func (f *reportFlags) check() error {
+func (f *reportFlags) check(dirs []string) error {
 	_, known := formats[f.format]
 	switch {
-	case !known && f.format != "plots" && f.format != "history":
+	case !known && f.format != "plots" && f.format != "history" && f.format != "requests":
 		return fmt.Errorf("--format %q: it is markdown, html, csv, plots, hlog, benchfmt, history or requests", f.format)
 	case f.format == "plots" && f.out == "":
 		return errors.New("--format plots: name a folder for the files with -o")
@@ -81,6 +80,24 @@ func (f *reportFlags) check() error {
 		return errors.New("--append and --commit belong to --format history")
 	case f.appendTo && f.out == "":
 		return errors.New("--append: name the history with -o")
+	case f.format == "requests" && len(dirs) != 1:
+		return errors.New("--format requests: give one directory; requests of different runs do not belong in one list")
+	}
+	return f.sparesResults(dirs)
+}
+
+// sparesResults refuses to write a report over what it is made of, which nothing brings back.
+func (f *reportFlags) sparesResults(dirs []string) error {
+	out, err := os.Stat(f.out)
+	if f.out == "" || err != nil {
+		return nil // where it is to go there is nothing yet
+	}
+	for _, dir := range dirs {
+		for _, name := range []string{"manifest.json", "points.csv", "trace.csv", "allocation.csv", "finished.jsonl", report.HistogramsFile, report.RequestsFile} {
+			if in, err := os.Stat(filepath.Join(dir, name)); err == nil && os.SameFile(in, out) {
+				return fmt.Errorf("-o %s: that is %s of the results themselves, which would be lost; name another file", f.out, name)
+			}
+		}
 	}
 	return nil
 }
@@ -106,7 +123,30 @@ func (f *reportFlags) write(stdout, stderr io.Writer, runs []*report.Run) error 
 	if f.out == "" {
 		return write(stdout, runs)
 	}
-	return report.WriteFile(f.out, func(w io.Writer) error { return write(w, runs) })
+	return writeTo(f.out, func(w io.Writer) error { return write(w, runs) })
+}
+
+// writeTo writes a file that a flag names. A regular one is whole at any time, and a link still is one afterwards. A device or a pipe is written to: to put
+// a file in its place, as is done with others, would take it away from everybody.
+func writeTo(path string, write func(io.Writer) error) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil: // it is not there yet, or what is wrong shows when it is opened
+		return report.WriteFile(path, write)
+	case info.IsDir():
+		return fmt.Errorf("%s is a folder; name a file in it", path)
+	}
+	if out, err := os.Stdout.Stat(); err == nil && os.SameFile(info, out) {
+		return write(os.Stdout) // /dev/stdout, which somebody has sent to a file and may go on writing to
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil && info.Mode().IsRegular() {
+		return report.WriteFile(real, write)
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(file), file.Close())
 }
 
 func groundsOf(runs []*report.Run) (list []string) {
@@ -126,7 +166,11 @@ func draw(stdout io.Writer, folder string, runs []*report.Run) error {
 	for _, run := range runs {
 		dir := folder
 		if len(runs) > 1 {
-			base := cmp.Or(filepath.Base(filepath.Clean(run.Dir)), "run")
+			whole, err := filepath.Abs(run.Dir) // . and .. have a name too
+			if err != nil {
+				return err
+			}
+			base := filepath.Base(whole)
 			name := base
 			for n := 2; taken[name]; n++ {
 				name = fmt.Sprintf("%s-%d", base, n)
@@ -149,14 +193,11 @@ func draw(stdout io.Writer, folder string, runs []*report.Run) error {
 }
 
 // requests writes the recorded requests of one directory.
-func requests(stdout io.Writer, dirs []string, out string) error {
-	if len(dirs) != 1 {
-		return wrong(fmt.Errorf("--format requests: give one directory; requests of different runs do not belong in one list"))
-	}
+func requests(stdout io.Writer, dir, out string) error {
 	if out == "" {
-		return report.Requests(stdout, dirs[0])
+		return report.Requests(stdout, dir)
 	}
-	return report.WriteFile(out, func(w io.Writer) error { return report.Requests(w, dirs[0]) })
+	return writeTo(out, func(w io.Writer) error { return report.Requests(w, dir) })
 }
 
 func csv(w io.Writer, runs []*report.Run) error {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,6 +54,13 @@ func History(w io.Writer, runs []*report.Run, commit string) error {
 // AppendHistory adds to the history in the file path what is not there yet: the same series of the same commit and time is there only once. Without the
 // file it is made. The file is whole at any time.
 func AppendHistory(path string, runs []*report.Run, commit string) (added int, err error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return 0, fmt.Errorf("%s: a history is a file that stays, and this is a folder, a device or a pipe", path)
+	}
+	// A link stays one: what it leads to is written anew.
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
