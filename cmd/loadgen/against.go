@@ -78,6 +78,9 @@ func (s *session) against(cmd *cobra.Command, p *profiles.Profile, text string, 
 	if err != nil {
 		return wrong(err)
 	}
+	if text == "" {
+		return wrong(errors.New("--against: it names nothing; give the path of a refserver, or settings such as set:controllers.0.settings.limit=8"))
+	}
 	if s.resume != "" {
 		return wrong(errors.New("--resume: what is measured in turns with --against cannot be gone on with"))
 	}
@@ -96,20 +99,22 @@ func (s *session) against(cmd *cobra.Command, p *profiles.Profile, text string, 
 	}
 	a.Out = out + "-a"
 	progress := s.open(cmd.ErrOrStderr())
-	progress.started(p.Name, out)
+	progress.started(p.Name, a.Out)
+	progress.started(p.Name, out+"-b")
 	first, second, err := harness.RunAgainst(cmd.Context(), s.config(p, out+"-b", progress.only(p.Name)), a)
 	progress.close()
+	progress.ended(p.Name, &first, err)
 	progress.ended(p.Name, &second, err)
 	switch {
 	case err != nil:
-		return failed(err)
+		return progress.spoken(failed(err))
 	case first.CutShort || second.CutShort:
-		return &exit{exitFailed, errors.New("interrupted; what was measured until then is in " + a.Out + " and " + out + "-b")}
+		return progress.spoken(&exit{exitFailed, errors.New("interrupted; what was measured until then is in " + a.Out + " and " + out + "-b")})
 	}
 	var runs [2][]*report.Run
 	for i, dir := range []string{first.Dir, second.Dir} {
 		if runs[i], err = readResults(dir); err != nil {
-			return failed(err)
+			return progress.spoken(failed(err))
 		}
 	}
 	err = c.compare(cmd.OutOrStdout(), runs[0], runs[1], o, write)

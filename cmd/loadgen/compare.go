@@ -117,7 +117,7 @@ func (c *comparison) compare(w io.Writer, base, candidate []*report.Run, o compa
 	if c.out == "" {
 		err = write(result, w)
 	} else {
-		err = report.WriteFile(c.out, func(w io.Writer) error { return write(result, w) })
+		err = writeTo(c.out, func(w io.Writer) error { return write(result, w) })
 	}
 	switch {
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,11 +64,11 @@ A run that was interrupted or killed goes on with 'loadgen run --resume DIR': po
 				return wrong(err)
 			}
 			for _, name := range []string{"metric", "threshold"} {
-				if against == "" && cmd.Flags().Changed(name) {
+				if !cmd.Flags().Changed("against") && cmd.Flags().Changed(name) {
 					return wrong(fmt.Errorf("--%s belongs to a comparison, with --against or in 'loadgen compare'", name))
 				}
 			}
-			if against != "" {
+			if cmd.Flags().Changed("against") {
 				return failed(s.against(cmd, p, against, &c))
 			}
 			return failed(s.measure(cmd, p))
@@ -128,7 +129,15 @@ func (o *overrides) apply(cmd *cobra.Command, p *profiles.Profile) (*profiles.Pr
 	if err != nil {
 		return nil, err
 	}
-	// The flags are about the profile that --set leaves, whose lists may be of another length.
+	// What is set of a machine is of the one that --machine names.
+	if name := cmd.Flags().Lookup("machine"); name.Changed && slices.ContainsFunc(set, func(a profiles.Assignment) bool { return strings.HasPrefix(a.Key, "machine.") }) {
+		origin := "--machine " + o.machine
+		if p, err = p.Set(append(p.Unvaried(origin, "machine"), profiles.Assignment{Key: "machine", Value: o.machine, Origin: origin})); err != nil {
+			return nil, err
+		}
+		name.Changed = false
+	}
+	// The other flags are about the profile that --set leaves, whose lists may be of another length.
 	p, err = p.Set(set)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func (s *session) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.out, "out", "", "results `folder`; must be empty or not exist (default results/<UTC>-<name>)")
 	f.StringVar(&s.pace, "pace", "auto", "how the sender waits: auto (sleep, with a real-time priority where permitted and four cores or more), sleep, spin (a whole core)")
-	f.BoolVar(&s.record, "record", false, "write requests.bin, 64 bytes for every request; 'loadgen report --format requests' reads it")
+	f.BoolVar(&s.record, "record", false, "write requests.bin, 72 bytes for every request; 'loadgen report --format requests' reads it")
 	f.DurationVar(&s.tracePeriod, "trace-period", 0, "sample memory traffic and pressure so often on host, 1ms or more (default 10ms)")
 	f.StringVar(&s.provider, "provider", "", "take memory traffic on host from this `source` or fail; 'loadgen counters' lists them")
 	s.telling.flags(cmd)

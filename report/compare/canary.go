@@ -51,6 +51,9 @@ func (r *Result) canaries() {
 		o, _ := c.Candidate.Get()
 		c.Change = report.Known(o/b - 1)
 		p = append(p, stats.TwoSamples(base, candidate).Exact)
+		if least := 2 / choices(c.BaseN+c.CandidateN, c.BaseN); least*float64(len(canaries)) > rankAlpha && c.Change != report.Known(0) {
+			r.warn(fmt.Sprintf("fixed work was timed beside %d and %d points, too few to tell whether the computer itself became slower", c.BaseN, c.CandidateN))
+		}
 		r.Canaries = append(r.Canaries, c)
 	}
 	for i, adjusted := range stats.Holm(p) {
@@ -66,6 +69,15 @@ func (r *Result) canaries() {
 			r.Comparisons[i].Outcome, r.Comparisons[i].More = Void, 0
 		}
 	}
+}
+
+// choices returns in how many ways k of n can be chosen. The smallest p of rank sums, of both tails, is two of them.
+func choices(n, k int) float64 {
+	ways := 1.0
+	for i := range k {
+		ways *= float64(n-i) / float64(i+1)
+	}
+	return ways
 }
 
 // text says how long a canary took.

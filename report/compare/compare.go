@@ -152,9 +152,9 @@ func Runs(base, candidate []*report.Run, o Options) (*Result, error) {
 func (r *Result) Regressed() bool { return r.Count(Worse) > 0 }
 
 // Comparable reports whether the result may be relied upon when it says that nothing became worse: nothing that the base has is missing or not valid in
-// the candidate, there were repeats enough, and the machine was the same. With Options.Anyway missing points do not matter.
+// the candidate, something has a value, there were repeats enough, and the machine was the same. With Options.Anyway missing points do not matter.
 func (r *Result) Comparable() bool {
-	return len(r.Void) == 0 && len(r.Comparisons) > 0 && r.Count(TooFew) == 0 && r.Count(NotThere) == 0 && (len(r.MissingCandidate) == 0 || r.Options.Anyway)
+	return len(r.Void) == 0 && len(r.Comparisons) > r.Count(NotDefined) && r.Count(TooFew) == 0 && r.Count(NotThere) == 0 && (len(r.MissingCandidate) == 0 || r.Options.Anyway)
 }
 
 // Count returns how many comparisons have an outcome.

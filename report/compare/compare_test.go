@@ -181,7 +181,7 @@ func TestOutcomes(t *testing.T) {
 		{"nothing answered any more", setup{}, setup{p99: nothing}, "latency_p99_us", compare.Worse, true, ""},
 		{"answers where there were none", setup{p99: nothing}, setup{}, "latency_p99_us", compare.Better, true, ""},
 
-		{"a metric that neither side has", setup{}, setup{}, "queue_p99_us", compare.NotDefined, true, ""},
+		{"a metric that neither side has", setup{}, setup{}, "queue_p99_us", compare.NotDefined, false, ""},
 		{"a metric that one side has", setup{}, setup{change: unknown}, "goodput_rps", compare.NotThere, false, "not known in the candidate"},
 
 		{"five repeats", fewer(5), setup{repeats: 5}, "goodput_rps", compare.TooFew, false, ""},
@@ -470,6 +470,8 @@ func TestCanary(t *testing.T) {
 	}
 	if r := compared(t, host(2000, 3000), few, atDefaults); len(r.Void) != 0 || r.Canaries[0].Moved {
 		t.Errorf("two points tell nothing: %q", r.Void)
+	} else if !strings.Contains(strings.Join(r.Warnings, ""), "6 and 2 points, too few to tell") {
+		t.Errorf("two points tell nothing, and nobody says so: %q", r.Warnings)
 	}
 	r = compared(t, host(2000, 3000), setup{ground: "host"}, atDefaults)
 	if len(r.Void) != 0 || !strings.Contains(strings.Join(r.Warnings, ""), "fixed work") {
