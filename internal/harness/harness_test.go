@@ -408,7 +408,6 @@ func TestRefuse(t *testing.T) {
 		t.Fatalf("a profile that can be run is refused: %v", err)
 	}
 	tests := []struct{ old, new, want string }{
-		{"kind: memcached", "kind: web", "server.kind: web"},
 		{"{kind: memcached}", "{kind: memcached, replicas: 2}\nretry: {to: other, budget: 0.1}", "3:1: retry: gomemcache chooses the server"},
 		{"{name: codel}", "{name: seda}", "workload.client: gomemcache has no half of the control, which seda needs"},
 		{"{name: codel}", "{name: codel, settings: {section: try, bandit: oracle}}", "9:68: controllers: codel: the bandit oracle is told the best capacity by the model"},
