@@ -5,6 +5,7 @@ package rocksdb
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,12 @@ func TestCommands(t *testing.T) {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %s", name, got[name], want)
 		}
+	}
+	// A client asked for a scan with a get, and compares its gets with the server's.
+	c.Do("get keys:1:zzz*\r\n", "VALUE keys:1:zzz* 0 0\r\n\r\nEND\r\n")
+	before, after := statOf(t, got, "cmd_get"), c.Stats("")
+	if n := statOf(t, after, "cmd_get"); n != before+1 || after["scans"] != "1" || after["get_hits"] != got["get_hits"] || after["get_misses"] != got["get_misses"] {
+		t.Errorf("after a scan there are %d gets, before %d: %v", n, before, after)
 	}
 	if p := c.Stats("rocksdb"); p["rocksdb.estimate-num-keys"] == "" || p["rocksdb.block-cache-capacity"] != "8388608" {
 		t.Errorf("%v", p)
@@ -162,6 +169,15 @@ func TestOrderOfAConnection(t *testing.T) {
 	}
 	c.Await("spillway", "in_service", 0)
 	c.Do("get none\r\n", "END\r\n")
+}
+
+func statOf(t *testing.T, stats map[string]string, name string) int {
+	t.Helper()
+	n, err := strconv.Atoi(stats[name])
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+	return n
 }
 
 func TestScan(t *testing.T) {

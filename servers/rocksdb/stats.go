@@ -92,18 +92,19 @@ func (p *properties) all(yield func(name, value string) bool) {
 	}
 }
 
-// Stats yields the store's figures, in memcached's names where it has one. Those that begin with rocksdb_ are RocksDB's properties.
+// Stats yields the store's figures, in memcached's names where it has one. A scan is a get, as clients count it, that neither hit
+// nor missed. Those that begin with rocksdb_ are RocksDB's properties.
 func (b *Backend) Stats(yield func(name string, value uint64) bool) {
 	c := &b.counts
 	_, held := b.pinned()
-	gets, hits := c.gets.Load(), c.hits.Load()
+	gets, hits, scans := c.gets.Load(), c.hits.Load(), c.scans.Load()
 	for _, row := range []struct {
 		name  string
 		value uint64
 	}{
-		{"cmd_get", gets}, {"cmd_set", c.sets.Load()}, {"get_hits", hits}, {"get_misses", gets - min(hits, gets)},
+		{"cmd_get", gets + scans}, {"cmd_set", c.sets.Load()}, {"get_hits", hits}, {"get_misses", gets - min(hits, gets)},
 		{"delete_hits", c.deleteHits.Load()}, {"delete_misses", c.deleteMisses.Load()},
-		{"scans", c.scans.Load()}, {"scanned_items", c.scanned.Load()}, {"gets_from_memory", c.memory.Load()}, {"large_gets", c.large.Load()},
+		{"scans", scans}, {"scanned_items", c.scanned.Load()}, {"gets_from_memory", c.memory.Load()}, {"large_gets", c.large.Load()},
 		{"wrong_commands", c.wrong.Load()}, {"store_too_large", c.tooLarge.Load()}, {"store_errors", c.failed.Load()}, {"panics", c.panics.Load()},
 		{"bytes_moved", b.moved.Load()}, {"values_pinned", held}, {"large_items", uint64(b.store.large.len())}, {"workers", uint64(b.config.Workers)},
 		{"limit_item_bytes", uint64(b.config.MaxItem)},
