@@ -96,7 +96,7 @@ func (d *drawing) run(cmd *cobra.Command) error {
 	return err
 }
 
-var errInterrupted = errors.New("interrupted; nothing was written")
+var errInterrupted = errors.New("interrupted; no file was written")
 
 // log returns what is to be drawn. It goes through a profile, so that it passes the same checks.
 func (d *drawing) log(cmd *cobra.Command) (*replay.Generate, error) {
@@ -270,7 +270,8 @@ func openLog(cmd *cobra.Command, path string) (io.ReadCloser, string, error) {
 	return f, path, nil
 }
 
-// interruptible is a reader that ends with an error once the command is interrupted.
+// interruptible is a reader that ends with an error once the command is interrupted, also while it waits for what is not there yet: standard input
+// may be a terminal.
 type interruptible struct {
 	io.Reader
 	cmd *cobra.Command
@@ -278,10 +279,26 @@ type interruptible struct {
 
 // Read implements io.Reader.
 func (r *interruptible) Read(b []byte) (int, error) {
-	if r.cmd.Context().Err() != nil {
+	ctx := r.cmd.Context()
+	if ctx.Err() != nil {
 		return 0, errInterrupted
 	}
-	return r.Reader.Read(b)
+	// What reads into b after an interruption does so unheeded: nobody looks at b any more, and the command ends.
+	type result struct {
+		n   int
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		n, err := r.Reader.Read(b)
+		done <- result{n, err}
+	}()
+	select {
+	case got := <-done:
+		return got.n, got.err
+	case <-ctx.Done():
+		return 0, errInterrupted
+	}
 }
 
 // passedOver tells which rows were no requests.

@@ -84,6 +84,10 @@ func describeLog(w io.Writer, s *replay.Summary, file string) error {
 	if err != nil {
 		return err
 	}
+	if s.Span == 0 {
+		_, err = fmt.Fprintln(w, "\nall are due at one instant: a log that can be replayed has two at least")
+		return err
+	}
 	var names []string
 	for _, c := range s.Classes {
 		names = append(names, fmt.Sprintf("{name: %s, slo: 1ms}", c.Name))

@@ -3,7 +3,10 @@
 package harness
 
 import (
+	"bytes"
 	"fmt"
+	"iter"
+	"slices"
 	"time"
 
 	"spillway/internal/arrival"
@@ -20,6 +23,39 @@ const kindReplay = "replay"
 type replayed struct {
 	*workloads.Replay
 	trace *replay.Trace
+	scans bool // the server takes keys of some forms for scans, which cannot be stored
+}
+
+var _ workloads.Preloader = (*replayed)(nil)
+
+// scanForms are what the keys of scans begin with, as servers/rocksdb documents them.
+var scanForms = []string{"scan:", "keys:"}
+
+// Preload yields what the log's workload does, without scans: what a scan found has no key of its own, and a store refuses to keep it under that.
+func (r *replayed) Preload() iter.Seq[*workloads.Op] {
+	if !r.scans {
+		return r.Replay.Preload()
+	}
+	return func(yield func(*workloads.Op) bool) {
+		for op := range r.Replay.Preload() {
+			scan := slices.ContainsFunc(scanForms, func(form string) bool { return bytes.HasPrefix(op.Key, []byte(form)) })
+			if !scan && !yield(op) {
+				return
+			}
+		}
+	}
+}
+
+// stored returns how many keys are stored before the first request, and the bytes of their values.
+func (r *replayed) stored() (items, size int64) {
+	if !r.scans {
+		items, size, _ = r.trace.Stored()
+		return items, size
+	}
+	for op := range r.Preload() {
+		items, size = items+1, size+int64(len(op.Value))
+	}
+	return items, size
 }
 
 // replayOf returns the workload of a profile that replays a log. The log is read once and shared.
@@ -29,7 +65,7 @@ func replayOf(p *profiles.Profile) (*replayed, error) {
 		return nil, err
 	}
 	w, err := workloads.NewReplay(t.Recording)
-	return &replayed{w, t}, err
+	return &replayed{Replay: w, trace: t, scans: p.Server.Kind == "rocksdb"}, err
 }
 
 // refuseReplay says what of a log cannot be replayed. It reads the log.
@@ -162,14 +198,15 @@ func ofReplay(p *profiles.Profile) *report.Replay {
 	if p.Workload.Kind != kindReplay {
 		return nil
 	}
-	t, err := p.Recorded()
+	w, err := replayOf(p)
 	if err != nil {
 		return nil
 	}
+	t := w.trace
 	f := &report.Replay{
 		Requests: int64(t.Len()), Seconds: t.Round.Seconds(), RPS: t.Rate(), Keys: int64(t.Keys()), Digest: fmt.Sprintf("%016x", t.Digest()), Passed: t.Passed,
 	}
-	f.Stored, f.StoredBytes, _ = t.Stored()
+	f.Stored, f.StoredBytes = w.stored()
 	return f
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -232,6 +233,29 @@ func TestReplayRefused(t *testing.T) {
 		_, err := Run(t.Context(), Config{Profile: p, Out: filepath.Join(t.TempDir(), "out"), Pace: "auto"})
 		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %q", tt.replace, err, tt.want)
+		}
+	}
+}
+
+// TestScansAreNotStored: a store takes a key of their form for a question, and would refuse the run; for other servers it is a key as any.
+func TestScansAreNotStored(t *testing.T) {
+	t.Parallel()
+	log := "time,class,key,size,operation\n0,a,k,5,get\n1,a,scan:2:k,30,get\n2,b,keys:3:k,7,get\n3,b,scanner,2,get\n"
+	for kind, want := range map[string][]string{"rocksdb": {"k", "scanner"}, "memcached": {"k", "scan:2:k", "keys:3:k", "scanner"}} {
+		p := replayProfile(t, log, "on: sim", "on: host", "kind: memcached", "kind: "+kind)
+		w, err := replayOf(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for op := range w.Preload() {
+			keys = append(keys, string(op.Key))
+		}
+		if !slices.Equal(keys, want) {
+			t.Errorf("%s: stored %v, want %v", kind, keys, want)
+		}
+		if f := ofReplay(p); f.Stored != int64(len(want)) {
+			t.Errorf("%s: the manifest tells of %d, want %d", kind, f.Stored, len(want))
 		}
 	}
 }

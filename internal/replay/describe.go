@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -43,30 +44,36 @@ type Summary struct {
 	// and -1, of a log with more keys than are kept.
 	Keys, Stored, StoredBytes int64
 
-	counts []int64 // of requests by span of time
-	grain  time.Duration
+	classes  map[string]*ClassSummary
+	keyBytes int64   // of those that are followed
+	counts   []int64 // of requests by span of time
+	grain    time.Duration
 }
 
 const (
-	mostKeys    = 1 << 24 // that are followed
+	mostKeys    = 1 << 24 // that are followed, with no more bytes than a log in memory has of them
+	mostClasses = 1000    // more are no classes, but a column that is something else
 	sampleSizes = 1 << 14
 	mostSpans   = 1 << 12
 )
 
 // Describe reads a log, in memory that does not grow with its length, but with its keys.
 func Describe(r io.Reader, file string, rules Rules) (*Summary, error) {
-	s := &Summary{grain: 1}
+	s := &Summary{grain: 1, classes: map[string]*ClassSummary{}}
 	seen := map[string]bool{} // by key: whether it need not be stored any more
 	rng := dist.Stream(1, "sizes of a log", 0)
 	first := time.Duration(-1)
-	bad, passed, err := Scan(r, file, rules, func(_ int, row *Row) error {
+	bad, passed, err := Scan(r, file, rules, func(line int, row *Row) error {
 		if first < 0 {
 			first = row.At
+		}
+		c := s.class(row.Class)
+		if c == nil {
+			return fmt.Errorf("%s:%d: class %q is one more than %d: group the requests into a few (`loadgen trace import --from columns --class …`)", file, line, row.Class, mostClasses)
 		}
 		s.Requests++
 		s.Span = row.At - first
 		s.count(s.Span)
-		c := s.class(row.Class)
 		c.Requests++
 		c.Kinds[row.Kind]++
 		for i, size := range row.Sizes {
@@ -92,13 +99,16 @@ func Describe(r io.Reader, file string, rules Rules) (*Summary, error) {
 	return s, nil
 }
 
+// class returns the summary of a class; nil where there would be too many.
 func (s *Summary) class(name []byte) *ClassSummary {
-	for _, c := range s.Classes {
-		if c.Name == string(name) {
-			return c
-		}
+	if c := s.classes[string(name)]; c != nil {
+		return c
+	}
+	if len(s.Classes) == mostClasses {
+		return nil
 	}
 	c := &ClassSummary{Name: string(name)}
+	s.classes[c.Name] = c
 	s.Classes = append(s.Classes, c)
 	return c
 }
@@ -110,7 +120,8 @@ func (s *Summary) follow(seen map[string]bool, key []byte, kind workloads.Kind, 
 	}
 	known, met := seen[string(key)]
 	if !met {
-		if s.Keys++; s.Keys > mostKeys {
+		s.keyBytes += int64(len(key))
+		if s.Keys++; s.Keys > mostKeys || s.keyBytes > workloads.MaxKeyBytes {
 			s.Keys, s.Stored, s.StoredBytes = -1, -1, -1
 			clear(seen)
 			return

@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -258,5 +259,28 @@ func TestDescribeLong(t *testing.T) {
 	}
 	if _, err := Describe(io.MultiReader(), "log.csv", Rules{}); err == nil {
 		t.Error("an empty file was described")
+	}
+}
+
+// TestDescribeClasses: a column of a log that is no class ends with an error instead of a list without end, and no name reaches a terminal or a
+// profile that is none.
+func TestDescribeClasses(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("time,class,key,size,operation\n")
+	for i := range mostClasses {
+		fmt.Fprintf(&b, "%d,c%d,k,5,get\n", i, i)
+	}
+	if s, err := Describe(strings.NewReader(b.String()), "log.csv", Rules{}); err != nil || len(s.Classes) != mostClasses {
+		t.Errorf("as many classes as there may be: %v", err)
+	}
+	if _, err := Describe(strings.NewReader(b.String()+"1000,more,k,5,get\n"), "log.csv", Rules{}); err == nil || !strings.Contains(err.Error(), `log.csv:1002: class "more" is one more than 1000`) {
+		t.Errorf("one more: %v", err)
+	}
+	for _, name := range []string{"", "\x1b[31mred", "a: {b", "all", "-a", strings.Repeat("a", 64)} {
+		_, err := Describe(strings.NewReader("time,class,key,size,operation\n0,"+name+",k,5,get\n"), "log.csv", Rules{})
+		if err == nil || !strings.HasPrefix(err.Error(), "log.csv:2: class ") {
+			t.Errorf("class %q: %v", name, err)
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,10 +143,10 @@ func (c *Import) classes(s *source) (func(r *Row), error) {
 			}
 			r.Class = append(r.Class[:0], name...)
 		}, nil
-	case form == "name" && rest != "" && rest != "all" && !strings.ContainsAny(rest, ",\" \n"):
+	case form == "name" && checkClass([]byte(rest)) == nil:
 		return func(r *Row) { r.Class = append(r.Class[:0], rest...) }, nil
 	}
-	return nil, fmt.Errorf("class %q: write operation, size:BYTES such as size:100kB, or name:NAME (not all, which is what the classes pooled are called)", c.Class)
+	return nil, fmt.Errorf("class %q: write operation, size:BYTES such as size:100kB, or name:NAME (of letters, digits, dots, dashes and underscores; not all, which is what the classes pooled are called)", c.Class)
 }
 
 // Run reads a trace from r and writes it as a log to w, row by row. file is what messages call it. Errors that ErrImport marks are of the request
@@ -158,6 +157,9 @@ func (c *Import) Run(r io.Reader, file string, w io.Writer) (*Imported, error) {
 		return nil, errImport{err}
 	}
 	l := newLines(r)
+	if err := l.packed(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
 	if s.header {
 		if err := l.next(); err != nil {
 			return nil, fmt.Errorf("%s: has no header", file)
@@ -165,6 +167,7 @@ func (c *Import) Run(r io.Reader, file string, w io.Writer) (*Imported, error) {
 		if err := s.find(c.Columns, l.fields); err != nil {
 			return nil, errImport{fmt.Errorf("%s:%d: %w", file, l.number, err)}
 		}
+		l.verbatim = true // the first column may be the key, and no request is left out in silence
 	}
 	classify, err := c.classes(s)
 	if err != nil {
@@ -292,8 +295,8 @@ func (g *importing) parse(fields [][]byte) error {
 		r.Class = g.class
 	}
 	g.classify(r)
-	if !className.Match(r.Class) {
-		return fmt.Errorf("class %q: a name has letters, digits, dots, dashes and underscores, a letter or digit first, 63 at most", clip(r.Class))
+	if err := checkClass(r.Class); err != nil {
+		return err
 	}
 	return g.at(bytes.TrimSpace(fields[s.time]))
 }
@@ -308,14 +311,14 @@ func appendLower(dst, text []byte) []byte {
 	return dst
 }
 
-// className is what a profile takes for one.
-var className = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-
 // at reads the instant of the row, counted from the first.
 func (g *importing) at(text []byte) error {
 	whole, fraction, _ := bytes.Cut(text, []byte("."))
 	ticks, err := strconv.ParseInt(string(whole), 10, 64)
-	if err != nil || ticks < 0 || !digits(fraction) {
+	switch bad := err != nil || ticks < 0 || !digits(fraction); {
+	case bad && g.source.header:
+		return fmt.Errorf("time %q: is no number of a unit (%s), such as 1700000000.25", clip(text), strings.Join(Units, ", "))
+	case bad:
 		return fmt.Errorf("time %q: is no number; where the trace has a header, its format is columns", clip(text))
 	}
 	part := 0.0

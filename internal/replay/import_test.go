@@ -128,6 +128,40 @@ func TestWrongImports(t *testing.T) {
 	}
 }
 
+// TestColumnsVerbatim: in a trace with a header, rows are rows whatever their key begins with, and above the header there may be comments.
+func TestColumnsVerbatim(t *testing.T) {
+	t.Parallel()
+	c := Import{Format: "columns", Columns: "time=t,key=k,size=s,operation=o,class=c"}
+	var out bytes.Buffer
+	done, err := c.Run(strings.NewReader("# of last week\nk,t,s,o,c\n#tag,1,5,get,web\nx,2,5,get,web\n"), "trace.csv", &out)
+	if err != nil || done.Rows != 2 || !strings.Contains(out.String(), "\n0,web,#tag,5,get\n") {
+		t.Errorf("%+v, %v, wrote %q", done, err, &out)
+	}
+	for row, want := range map[string]string{
+		"x,1,5,get,all":                   `class "all": is what the classes pooled are called`,
+		"x,2024-01-01 00:00:00,5,get,web": "is no number of a unit (s, ms, us, ns, 100ns)",
+	} {
+		if _, err := c.Run(strings.NewReader("k,t,s,o,c\n"+row+"\n"), "trace.csv", &out); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", row, err, want)
+		}
+	}
+}
+
+// TestPacked: a compressed file is told as such, with what unpacks it.
+func TestPacked(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"\x1f\x8b\x08\x08rest", "\x28\xb5\x2f\xfdrest", "BZh9rest"} {
+		c := Import{Format: "twitter"}
+		_, imported := c.Run(strings.NewReader(text), "trace.gz", &bytes.Buffer{})
+		_, described := Describe(strings.NewReader(text), "trace.gz", Rules{Skip: true})
+		for _, err := range []error{imported, described} {
+			if err == nil || !strings.HasPrefix(err.Error(), "trace.gz: is compressed; unpack it (") {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	}
+}
+
 // TestImportStreams: what an import takes does not grow with the trace.
 func TestImportStreams(t *testing.T) {
 	if raceEnabled {

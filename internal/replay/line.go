@@ -22,9 +22,26 @@ type lines struct {
 	number int // of the line at hand, from 1
 	fields [][]byte
 	text   []byte // what quoted fields say
+
+	verbatim bool // a line that begins with # is no comment: it may begin with a key
 }
 
 func newLines(r io.Reader) *lines { return &lines{in: bufio.NewReaderSize(r, maxLine)} }
+
+// compressions are the first bytes of files that have to be unpacked first, and what does.
+var compressions = map[string]string{"\x1f\x8b": "gzip -dc", "\x28\xb5\x2f\xfd": "zstd -dc", "\xfd7zXZ": "xz -dc", "BZh": "bzip2 -dc", "PK\x03\x04": "unzip -p"}
+
+// packed says what unpacks the file, where it is not one of lines. It has to be asked before the first line.
+func (l *lines) packed() error {
+	const most = 5
+	begin, _ := l.in.Peek(most) // of a shorter file it is all; what cannot be read is told with the first line
+	for magic, tool := range compressions {
+		if bytes.HasPrefix(begin, []byte(magic)) {
+			return fmt.Errorf("is compressed; unpack it (%s)", tool)
+		}
+	}
+	return nil
+}
 
 // errLine marks an error that is about one line: the next may be better.
 type errLine struct{ error }
@@ -57,7 +74,7 @@ func (l *lines) next() error {
 		if l.number == 1 {
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // which some programs begin every file with
 		}
-		if len(line) > 0 && line[0] != '#' {
+		if len(line) > 0 && (line[0] != '#' || l.verbatim) {
 			return l.split(line)
 		}
 	}

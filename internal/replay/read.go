@@ -54,7 +54,7 @@ func (b *bad) row(line int, err error) error {
 // Scan reads a log and calls visit with its rows, each valid until the next. file is what messages call it. It ends with the first error of visit.
 //
 // The first line is the header time,class,key,size,operation. time is in seconds, with up to nine decimals, or a duration with a unit; it does not
-// decrease. class is a name, key has 1 to 250 bytes and neither spaces nor control characters. operation is get, set, delete or multiget. size is the
+// decrease. class is a name as profiles have them, key has 1 to 250 bytes and neither spaces nor control characters. operation is get, set, delete or multiget. size is the
 // bytes of the key's value: of a get what it found, empty for a miss; of a delete what was there, which may be left empty. A multiget has its keys
 // separated by spaces, and as many sizes, or one for all. Lines that begin with # are comments.
 func Scan(r io.Reader, file string, rules Rules, visit func(line int, row *Row) error) (badRows []BadRow, passed int64, err error) {
@@ -95,6 +95,9 @@ func Scan(r io.Reader, file string, rules Rules, visit func(line int, row *Row) 
 
 func header(l *lines, file string) error {
 	want := strings.Join(Columns, ",")
+	if err := l.packed(); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
 	err := l.next()
 	switch {
 	case errors.Is(err, io.EOF):
@@ -124,6 +127,9 @@ func (r *Row) parse(fields [][]byte, before time.Duration) (err error) {
 	if r.At < before {
 		return fmt.Errorf("time %s is before that of the row above; sort the rows by time", fields[0])
 	}
+	if err := checkClass(fields[1]); err != nil {
+		return err
+	}
 	r.Class = fields[1]
 	kind, known := kindOf(fields[4])
 	if !known {
@@ -137,6 +143,26 @@ func (r *Row) parse(fields [][]byte, before time.Duration) (err error) {
 		return err
 	}
 	return r.Check()
+}
+
+// pooled is what results call all classes together.
+const pooled = "all"
+
+// checkClass says what a profile does not take for the name of a class, so that no log is made that nobody can replay.
+func checkClass(name []byte) error {
+	const most = 63
+	good := len(name) > 0 && len(name) <= most
+	for i, b := range name {
+		letter := b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
+		good = good && (letter || i > 0 && (b == '.' || b == '-' || b == '_'))
+	}
+	switch {
+	case !good:
+		return fmt.Errorf("class %q: a name has letters, digits, dots, dashes and underscores, a letter or digit first, %d at most", clip(name), most)
+	case string(name) == pooled:
+		return fmt.Errorf("class %q: is what the classes pooled are called; name it otherwise", pooled)
+	}
+	return nil
 }
 
 func kindOf(text []byte) (workloads.Kind, bool) {

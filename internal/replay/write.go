@@ -95,6 +95,9 @@ func appendSizes(dst []byte, sizes []int64) []byte {
 
 // Create writes a file as a whole or not at all: beside its place, then renamed. An existing one is replaced.
 func Create(path string, write func(io.Writer) error) error {
+	if path == "-" {
+		return errors.New("a log is not written to standard output, which has the summary; name a file (./- if it shall be called so)")
+	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is there and is no file; name another", path)
 	}
