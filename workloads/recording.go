@@ -56,14 +56,15 @@ func CheckKey(key []byte) error {
 	return nil
 }
 
-// What a Recording may hold at most: 670 MB of requests, and half a gigabyte of keys.
+// What a Recording may hold at most: 670 MB of requests, half a gigabyte of keys, and as much of what requests for several keys ask for.
 const (
 	MaxRecorded = 1 << 25
 	MaxKeyBytes = 1 << 29
+	maxParts    = 1 << 26
 )
 
-// ErrRecordingFull is the error of what goes beyond MaxRecorded or MaxKeyBytes.
-var ErrRecordingFull = errors.New("a log in memory has at most 33554432 requests and 512 MiB of keys")
+// ErrRecordingFull is the error of what goes beyond any of these.
+var ErrRecordingFull = errors.New("a log in memory has at most 33554432 requests, 512 MiB of keys, and 67108864 keys in requests for several")
 
 // Recording is what was asked, one request after the other, in 12 bytes each and once its keys. It does not change, so several workloads may
 // use one.
@@ -117,7 +118,7 @@ func (r *Recorder) Add(e *Entry) error {
 	if e.Class < 0 || e.Class >= len(r.rec.Classes) {
 		return fmt.Errorf("class %d of %d", e.Class, len(r.rec.Classes))
 	}
-	if len(r.rec.requests) == MaxRecorded || len(r.rec.keys)+len(e.Keys)*maxKey > MaxKeyBytes {
+	if len(r.rec.requests) == MaxRecorded || len(r.rec.keys)+len(e.Keys)*maxKey > MaxKeyBytes || e.Kind == MultiGet && len(r.rec.parts)+len(e.Keys) > maxParts {
 		return ErrRecordingFull
 	}
 	q := recorded{class: uint16(e.Class), kind: e.Kind, keys: uint8(len(e.Keys))}

@@ -237,6 +237,16 @@ func TestRecorderRefuses(t *testing.T) {
 	if err := r.Add(entry(0, Get, "k", 1)); !errors.Is(err, ErrRecordingFull) {
 		t.Errorf("beyond the bound: %v", err)
 	}
+	r = NewRecorder([]string{"a"})
+	r.rec.parts = make([]part, maxParts-1)
+	several := entry(0, MultiGet, "k", 1)
+	several.Keys, several.Sizes = append(several.Keys, []byte("l")), append(several.Sizes, 1)
+	if err := r.Add(several); !errors.Is(err, ErrRecordingFull) {
+		t.Errorf("more keys in requests for several than there is room for: %v", err)
+	}
+	if err := r.Add(entry(0, Get, "k", 1)); err != nil {
+		t.Errorf("a request for one key takes no such room: %v", err)
+	}
 }
 
 // TestReplayAllocatesNothing: neither asking nor passing over nor what it costs.
