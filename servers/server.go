@@ -236,8 +236,8 @@ func New(backend Backend, stack control.Stack, config Config) (_ *Server, err er
 // Addrs returns the addresses that the server listens on, with the real port where port 0 was asked for.
 func (s *Server) Addrs() []string {
 	var addrs []string
-	for _, l := range s.listen {
-		addrs = append(addrs, l.name)
+	for i := range s.listen {
+		addrs = append(addrs, s.listen[i].name) // which never changes; the rest does when Serve ends
 	}
 	return addrs
 }

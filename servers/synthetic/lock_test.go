@@ -34,30 +34,34 @@ func TestContendedLock(t *testing.T) {
 		}
 		addr, stop := servertest.Serve(t, h, stack, func(c *servers.Config) { c.Loops = 3 })
 		var served, dropped atomic.Int64
-		var all sync.WaitGroup
-		began := time.Now()
-		for range clients {
-			all.Go(func() {
-				c := servertest.Dial(t, addr)
-				c.Send(strings.Repeat("mg m4096,l0:4ms\r\n", each))
-				for range each {
-					switch got := c.Line(); got {
-					case "HD":
-						served.Add(1)
-					case "SERVER_ERROR overloaded lock":
-						dropped.Add(1)
-					default:
-						t.Errorf("%s: got %q", policy, got)
+		// Where connections happen to be served one after the other, nobody meets anybody at the lock: then they come again.
+		rounds, began := int64(0), time.Now()
+		for ok := true; ok; ok = drops && dropped.Load() == 0 && rounds < 40 {
+			rounds++
+			var all sync.WaitGroup
+			for range clients {
+				all.Go(func() {
+					c := servertest.Dial(t, addr)
+					c.Send(strings.Repeat("mg m4096,l0:4ms\r\n", each))
+					for range each {
+						switch got := c.Line(); got {
+						case "HD":
+							served.Add(1)
+						case "SERVER_ERROR overloaded lock":
+							dropped.Add(1)
+						default:
+							t.Errorf("%s: got %q", policy, got)
+						}
 					}
-				}
-			})
+				})
+			}
+			all.Wait()
 		}
-		all.Wait()
 		took := time.Since(began)
 		c := servertest.Dial(t, addr)
 		c.Await("spillway", "in_service", 0)
 		c.Await("", "memory_held", 0)
-		if n := served.Load(); n+dropped.Load() != clients*each || n == 0 || drops != (dropped.Load() > 0) {
+		if n := served.Load(); n+dropped.Load() != rounds*clients*each || n == 0 || drops != (dropped.Load() > 0) {
 			t.Errorf("%s: %d were served and %d dropped", policy, n, dropped.Load())
 		}
 		// Had two of the three loops held it at once, it would have taken half of that.
