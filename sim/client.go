@@ -9,6 +9,7 @@ import (
 	"spillway/control"
 	"spillway/internal/dist"
 	"spillway/internal/evq"
+	"spillway/internal/load"
 	"spillway/machine/station"
 )
 
@@ -150,7 +151,7 @@ func (w *world) do(now clock.Instant, i uint32, d control.Dispatch) {
 	case d.Kind == control.Send:
 		w.launch(now, token, d.Demand)
 	case !w.resend(now, token, control.NoReason, -1, -1):
-		w.settle(now, token, f.shunned(now))
+		w.settle(now, token, load.TurnedAway(&f.rec, now))
 		w.unused = append(w.unused, token)
 	}
 }

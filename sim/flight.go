@@ -35,25 +35,6 @@ func (f *flight) begin(rec reqlog.Record, client uint32) {
 	f.waiting, f.away, f.second = true, false, false
 }
 
-// givenUp is the outcome of a request whose client stops waiting for it. One that never left was kept back by the client's own control all
-// the time.
-func (f *flight) givenUp(now clock.Instant) load.Reply {
-	r := load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1}
-	if f.rec.Attempts == 0 {
-		r.Outcome = load.Shunned
-	}
-	return r
-}
-
-// shunned is the outcome of a request that a client's own control refuses. When another server has shed it before, that is what became of
-// it.
-func (f *flight) shunned(now clock.Instant) load.Reply {
-	if f.rec.Attempts > 0 {
-		return load.Reply{At: now, Outcome: load.Shed, Reason: control.Reason(f.rec.Reason), Queued: f.rec.Queued, Service: f.rec.Service}
-	}
-	return load.Reply{At: now, Outcome: load.Shunned, Queued: -1, Service: -1}
-}
-
 // settle decides the fate of a flight whose client waits.
 func (w *world) settle(now clock.Instant, token uint32, r load.Reply) {
 	f := &w.flights[token]

@@ -315,7 +315,7 @@ func (w *world) nextTimeout() clock.Instant {
 func (w *world) abandon(now clock.Instant) {
 	token := w.oldest
 	f := &w.flights[token]
-	w.settle(now, token, f.givenUp(now))
+	w.settle(now, token, load.GivenUp(&f.rec, now))
 	if f.away {
 		w.hear(now, f.client, f.server, control.Notice{Kind: control.Lost, Credits: -1})
 	} else {
@@ -329,7 +329,7 @@ func (w *world) finish(now clock.Instant) {
 	w.close(min(now, w.end))
 	for w.oldest != none {
 		w.result.Undrained++
-		w.settle(now, w.oldest, w.flights[w.oldest].givenUp(now))
+		w.settle(now, w.oldest, load.GivenUp(&w.flights[w.oldest].rec, now))
 	}
 	w.flying.add(now, 0)
 	w.held.add(now, 0)

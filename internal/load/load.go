@@ -98,6 +98,24 @@ func (c *Counters) Add(o Counters) {
 	c.ScaleNeeded = max(c.ScaleNeeded, o.ScaleNeeded)
 }
 
+// GivenUp is the outcome at the given instant of a request whose client stops waiting for it. One that never left was kept back by the client's own
+// control all the time.
+func GivenUp(rec *reqlog.Record, at clock.Instant) Reply {
+	r := Reply{At: at, Outcome: Abandoned, Queued: -1, Service: -1}
+	if rec.Attempts == 0 {
+		r.Outcome = Shunned
+	}
+	return r
+}
+
+// TurnedAway is the outcome of a request that a client's own control refuses. When another server has shed it before, that is what became of it.
+func TurnedAway(rec *reqlog.Record, at clock.Instant) Reply {
+	if rec.Attempts > 0 {
+		return Reply{At: at, Outcome: Shed, Reason: control.Reason(rec.Reason), Queued: rec.Queued, Service: rec.Service}
+	}
+	return Reply{At: at, Outcome: Shunned, Queued: -1, Service: -1}
+}
+
 // Judge decides the fate of a request from its reply and writes it, with the reason and the server's timings, into rec.
 // slo is the limit of its class on latency from the intended instant; 0 means there is none and every answer is in time.
 func Judge(rec *reqlog.Record, r Reply, slo time.Duration) {

@@ -172,7 +172,7 @@ func (c *clients) do(now clock.Instant, i uint32, d control.Dispatch) {
 	case d.Kind == control.Send:
 		c.launch(now, token, d.Demand)
 	case !c.resend(now, token, load.Reply{Queued: -1, Service: -1}):
-		c.settle(token, c.list[token].shunned(now))
+		c.settle(token, load.TurnedAway(&c.list[token].rec, now))
 		c.done(token)
 	}
 }
@@ -335,7 +335,7 @@ func (c *clients) expire(now clock.Instant) {
 			}
 		}
 		away, i := f.away, c.index(f)
-		c.settle(token, f.givenUp(at))
+		c.settle(token, load.GivenUp(&f.rec, at))
 		if away {
 			c.hear(at, i, control.Notice{Kind: control.Lost, Credits: -1})
 		} else {

@@ -4,8 +4,6 @@ package target
 
 import (
 	"spillway/clock"
-	"spillway/control"
-	"spillway/internal/load"
 	"spillway/internal/reqlog"
 	"spillway/workloads"
 )
@@ -57,25 +55,6 @@ func (f *flight) keep(op *workloads.Op) {
 
 // maxKeptValue is the size up to which a flight keeps the memory of its value for the next one.
 const maxKeptValue = 64 << 10
-
-// givenUp is the outcome of a request whose client stops waiting for it. One that never left was kept back by the client's own control all
-// the time.
-func (f *flight) givenUp(at clock.Instant) load.Reply {
-	r := load.Reply{At: at, Outcome: load.Abandoned, Queued: -1, Service: -1}
-	if f.rec.Attempts == 0 {
-		r.Outcome = load.Shunned
-	}
-	return r
-}
-
-// shunned is the outcome of a request that a client's own control refuses. When another server has shed it before, that is what became of
-// it.
-func (f *flight) shunned(at clock.Instant) load.Reply {
-	if f.rec.Attempts > 0 {
-		return load.Reply{At: at, Outcome: load.Shed, Reason: control.Reason(f.rec.Reason), Queued: f.rec.Queued, Service: f.rec.Service}
-	}
-	return load.Reply{At: at, Outcome: load.Shunned, Queued: -1, Service: -1}
-}
 
 // handedOver notes when the request left first, and for how long its client's control had kept it back until then.
 func (f *flight) handedOver(now clock.Instant) {

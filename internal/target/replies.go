@@ -167,7 +167,7 @@ func (c *clients) abandonAll(now clock.Instant) {
 		if f.away {
 			f.handedOver(now) // if it was about to be
 		}
-		c.settle(token, f.givenUp(now))
+		c.settle(token, load.GivenUp(&f.rec, now))
 	}
 }
 
