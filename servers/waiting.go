@@ -47,22 +47,21 @@ func (c Call) Gone() bool { return c.q.gone }
 
 // Resume ends the wait of a call whose Step has said, or is about to say, UntilResumed. It may be called from any goroutine, once for
 // each such wait, but not from within Cancel.
-func (c Call) Resume() { c.dispatch.resume(c.q) }
+func (c Call) Resume() { c.dispatch.resume(c.q, 0) }
+
+// now returns the present instant of the server's clock.
+func (c Call) now() clock.Instant { return c.dispatch.clock.Now() }
 
 // Pause says how a Step ended. The zero value says that the call is done.
 type Pause struct {
 	kind    pause
 	span    time.Duration
 	reason  control.Reason
-	working bool
+	working bool // workers have the call, on a core that the loop does not know of: it counts as busy
 }
 
 // UntilResumed says that a call waits for its Resume.
 func UntilResumed() Pause { return Pause{kind: pauseResume} }
-
-// AtWork is UntilResumed for a call that does not wait: others of the Backend's execute it meanwhile, on a core that the loop does not know of.
-// It counts as busy.
-func AtWork() Pause { return Pause{kind: pauseResume, working: true} }
 
 // ForTime says that a call waits for d to pass.
 func ForTime(d time.Duration) Pause { return Pause{kind: pauseTime, span: d} }
@@ -171,9 +170,11 @@ func (d *dispatch) goesOn(q *call) {
 	q.working = false
 }
 
-func (d *dispatch) resume(q *call) {
+// resume ends a pause, part of which q has spent waiting for a worker.
+func (d *dispatch) resume(q *call, waited time.Duration) {
 	var wake *loop
 	d.mu.Lock()
+	q.request.Waited += waited
 	if q.pause == pauseResume {
 		d.unpause(d.at(d.clock.Now()), q)
 		for _, l := range d.loops {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 
+	"spillway/clock"
 	"spillway/internal/memproto"
 )
 
@@ -16,10 +17,17 @@ type Workers[T any] struct {
 	mu      struct {
 		sync.Mutex
 		ready  sync.Cond
-		queue  []T // the first head of them have been taken
+		queue  []errand[T] // the first head of them have been taken
 		head   int
 		closed bool
 	}
+}
+
+// errand is a task for the workers.
+type errand[T any] struct {
+	call  Call
+	task  T
+	since clock.Instant // when it was submitted
 }
 
 // Start starts n workers. Each calls worker once, for a function of its own that does one task after the other, so that what it keeps between two of them
@@ -29,36 +37,41 @@ func (w *Workers[T]) Start(n int, worker func() (do func(T))) {
 	for range n {
 		w.running.Go(func() {
 			do := worker()
-			for t, ok := w.take(); ok; t, ok = w.take() {
-				do(t)
+			for e, ok := w.take(); ok; e, ok = w.take() {
+				waited := e.call.now().Sub(e.since)
+				do(e.task)
+				e.call.dispatch.resume(e.call.q, waited)
 			}
 		})
 	}
 }
 
-// take waits for a task; ok is false when there is to be none any more.
-func (w *Workers[T]) take() (t T, ok bool) {
+// take waits for an errand; ok is false when there is to be none any more.
+func (w *Workers[T]) take() (e errand[T], ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.mu.head == len(w.mu.queue) && !w.mu.closed {
 		w.mu.ready.Wait()
 	}
 	if w.mu.closed {
-		return t, false
+		return e, false
 	}
-	t, w.mu.queue[w.mu.head] = w.mu.queue[w.mu.head], t
+	e, w.mu.queue[w.mu.head] = w.mu.queue[w.mu.head], e
 	if w.mu.head++; w.mu.head == len(w.mu.queue) {
 		w.mu.queue, w.mu.head = w.mu.queue[:0], 0
 	}
-	return t, true
+	return e, true
 }
 
-// Submit has a worker do t.
-func (w *Workers[T]) Submit(t T) {
+// Submit has a worker do task, which is c's, and go on with c after that. Step returns what Submit returns. For how long the task has waited for a worker is
+// among the waits that a controller hears of.
+func (w *Workers[T]) Submit(c Call, task T) Pause {
+	e := errand[T]{call: c, task: task, since: c.now()}
 	w.mu.Lock()
-	w.mu.queue = append(w.mu.queue, t)
+	w.mu.queue = append(w.mu.queue, e)
 	w.mu.Unlock()
 	w.mu.ready.Signal()
+	return Pause{kind: pauseResume, working: true}
 }
 
 // Stop waits for the workers to end what they are at. What nobody has begun by then is never done.

@@ -6,9 +6,45 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"spillway/clock"
 	"spillway/internal/memproto"
 )
+
+// stopped is a clock that is set by hand.
+type stopped struct{ at atomic.Int64 }
+
+func (c *stopped) Now() clock.Instant { return clock.Instant(c.at.Load()) }
+
+// aCall returns a call that is not one of any connection's.
+func aCall() Call { return Call{dispatch: &dispatch{clock: new(stopped)}, q: new(call)} }
+
+// TestWorkersTellTheWait: what a task waits for a worker is among the waits of its request, what the worker takes is not.
+func TestWorkersTellTheWait(t *testing.T) {
+	t.Parallel()
+	var w Workers[func()]
+	w.Start(1, func() func(func()) { return func(do func()) { do() } })
+	now := new(stopped)
+	calls := [3]Call{}
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	for i := range calls {
+		calls[i] = Call{dispatch: &dispatch{clock: now}, q: new(call)}
+		calls[i].q.request.Waited = time.Millisecond // in the Gate
+		w.Submit(calls[i], func() { begun <- struct{}{}; <-goOn })
+	}
+	for range calls {
+		<-begun
+		now.at.Add(int64(10 * time.Millisecond))
+		goOn <- struct{}{}
+	}
+	w.Stop()
+	for i, c := range calls {
+		if want := time.Duration(10*i+1) * time.Millisecond; c.q.request.Waited != want || !c.q.resumed {
+			t.Errorf("call %d has waited for %v, want %v; resumed: %v", i, c.q.request.Waited, want, c.q.resumed)
+		}
+	}
+}
 
 // TestWorkers: every task is done once, by one of the workers at a time, in order where there is one of them; none is begun after the end.
 func TestWorkers(t *testing.T) {
@@ -34,14 +70,14 @@ func TestWorkers(t *testing.T) {
 			}
 		})
 		for i := range tasks {
-			w.Submit(i + 1)
+			w.Submit(aCall(), i+1)
 		}
 		seen := map[int]bool{}
 		for range tasks {
 			seen[<-done] = true
 		}
 		w.Stop()
-		w.Submit(tasks + 1)
+		w.Submit(aCall(), tasks+1)
 		if len(seen) != tasks || most.Load() > int64(n) || workers.Load() != int64(n) || len(done) > 0 {
 			t.Errorf("%d tasks were done, by %d of %d workers at once, %d later", len(seen), most.Load(), workers.Load(), len(done))
 		}
@@ -54,8 +90,8 @@ func TestWorkersStopInBetween(t *testing.T) {
 	var w Workers[func()]
 	w.Start(1, func() func(func()) { return func(do func()) { do() } })
 	begun, release := make(chan struct{}), make(chan struct{})
-	w.Submit(func() { close(begun); <-release })
-	w.Submit(func() { t.Error("it was begun") })
+	w.Submit(aCall(), func() { close(begun); <-release })
+	w.Submit(aCall(), func() { t.Error("it was begun") })
 	<-begun
 	stopped := make(chan struct{})
 	go func() {
@@ -78,9 +114,10 @@ func TestWorkersAllocateNothing(t *testing.T) {
 	done := make(chan int)
 	w.Start(1, func() func(int) { return func(i int) { done <- i } })
 	defer w.Stop()
+	call := aCall()
 	if n := testing.AllocsPerRun(100, func() {
 		for i := range 8 {
-			w.Submit(i)
+			w.Submit(call, i)
 		}
 		for range 8 {
 			<-done

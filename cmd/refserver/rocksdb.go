@@ -37,8 +37,14 @@ type rocksdbFlags struct {
 	mapped   bool
 }
 
-func rocksdbCommand() *cobra.Command {
-	f := rocksdbFlags{store: rocksdb.Default(), sizes: map[string]*string{}}
+func newRocksDBFlags() *rocksdbFlags {
+	return &rocksdbFlags{store: rocksdb.Default(), sizes: map[string]*string{}}
+}
+
+func rocksdbCommand() *cobra.Command { return newRocksDBFlags().command() }
+
+// command returns the command that f's flags are of.
+func (f *rocksdbFlags) command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rocksdb",
 		Short: "A durable key-value store, RocksDB, that speaks memcached's text and meta commands",
@@ -54,7 +60,7 @@ again, one that was loaded otherwise is refused. Reads of large values (--large)
 
 It prints one line a listener on standard output once it accepts connections, and serves until SIGTERM or SIGINT.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return serveRocksDB(c, &f) },
+		RunE: func(c *cobra.Command, _ []string) error { return serveRocksDB(c, f) },
 	}
 	f.front.add(c)
 	flags := c.Flags()
@@ -159,8 +165,7 @@ func (f *rocksdbFlags) config(flags *pflag.FlagSet) (front servers.Config, store
 	store.Create = store.Create || f.scratch || set != nil
 	front.MaxItem = store.ItemLimit()
 	if front.Slots == 0 && !f.machine.modelled() {
-		// What waits for a worker waits in the gate, where the controller sees it; and no read out of memory waits for one that does not.
-		front.Slots = front.Loops + store.Workers
+		front.Slots = rocksdb.Slots(front.Loops, store.Workers)
 	}
 	return front, store, set, store.Check()
 }

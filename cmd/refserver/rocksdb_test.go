@@ -65,6 +65,27 @@ func TestRocksDBUsage(t *testing.T) {
 	}
 }
 
+// TestRocksDBSlots: by default one for each loop and two for each worker, none but what was asked for otherwise, and no bound on a modelled machine.
+func TestRocksDBSlots(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]int{
+		"--threads 2 --workers 3":           8,
+		"--threads 1 --workers 1":           3,
+		"--threads 2 --workers 3 --slots 5": 5,
+		"--workers 3 --machine xl170":       0,
+	} {
+		f := newRocksDBFlags()
+		c := f.command()
+		if err := c.ParseFlags(strings.Fields(args + " --dir none --create")); err != nil {
+			t.Fatal(err)
+		}
+		front, store, _, err := f.config(c.Flags())
+		if err != nil || front.Slots != want {
+			t.Errorf("%q: %d slots for %d loops and %d workers, %v; want %d", args, front.Slots, front.Loops, store.Workers, err, want)
+		}
+	}
+}
+
 // TestRocksDBSurvivesKill: what was acknowledged is there after the process was killed, with the log as it is by default.
 func TestRocksDBSurvivesKill(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,6 @@ var (
 
 // task is one operation on its way through the memory section and the workers.
 type task struct {
-	call      servers.Call
 	query     frames.Query
 	submitted bool // the workers have it, or have had it
 	answer    []byte
@@ -80,7 +79,6 @@ func (b *Backend) work() func(*task) {
 		if !t.gone.Load() {
 			t.answer, t.err = w.Answer(&t.query, t.answer[:0])
 		}
-		t.call.Resume()
 	}
 }
 
@@ -131,9 +129,8 @@ func (b *Backend) enter(c servers.Call, t *task) (servers.Pause, error) {
 
 // submit gives a task to the workers.
 func (b *Backend) submit(c servers.Call, t *task) (servers.Pause, error) {
-	t.call, t.submitted = c, true
-	b.workers.Submit(t)
-	return servers.AtWork(), nil
+	t.submitted = true
+	return b.workers.Submit(c, t), nil
 }
 
 // end keeps t for another operation.

@@ -42,7 +42,6 @@ var (
 
 // task is one query on its way through the workers.
 type task struct {
-	call   servers.Call
 	query  graphdb.Query
 	answer []byte
 	err    error
@@ -70,7 +69,6 @@ func (b *Backend) work() func(*task) {
 			t.answer, t.err = w.Answer(&t.query, t.answer[:0])
 			b.edges.Add(uint64(w.Work()))
 		}
-		t.call.Resume()
 	}
 }
 
@@ -90,7 +88,6 @@ func (b *Backend) Step(c servers.Call) (servers.Pause, error) {
 
 // end keeps t for another query.
 func (b *Backend) end(t *task) {
-	t.call = servers.Call{}
 	if len(t.answer) >= memproto.CopyBytes { // the reply refers to it
 		t.answer = nil
 	}
@@ -109,11 +106,10 @@ func (b *Backend) begin(c servers.Call) (servers.Pause, error) {
 		return servers.Pause{}, nil
 	}
 	t := b.tasks.Get().(*task)
-	t.call, t.query, t.err = c, query, nil
+	t.query, t.err = query, nil
 	t.gone.Store(false)
 	c.SetState(t)
-	b.workers.Submit(t)
-	return servers.AtWork(), nil
+	return b.workers.Submit(c, t), nil
 }
 
 // theQuery reads the only key of a get.

@@ -124,6 +124,11 @@ func (c *Config) Check() error {
 	return c.Options.check()
 }
 
+// Slots returns how many requests are best in service at once: one for each loop, and two for each worker. What waits beyond that waits in the Gate, where
+// the controller sees it. A worker's second one is there when it has done the first: the loop that would have to find it among the small reads
+// may be busy with those, or with sockets, for longer than a large read takes (docs/adr/0035).
+func Slots(loops, workers int) int { return loops + 2*workers }
+
 // ItemLimit returns the largest item that is to be read from a connection, in memcached's count, which has the key and more in it.
 func (c *Config) ItemLimit() int { return int(c.MaxItem) + itemOverhead }
 

@@ -9,12 +9,10 @@ import (
 	"time"
 
 	"spillway/internal/memproto"
-	"spillway/servers"
 )
 
 // task is one command on its way through the workers.
 type task struct {
-	call      servers.Call
 	cmd       *memproto.Command
 	kind      kind
 	large     bool // it goes through the memory section
