@@ -170,7 +170,7 @@ func (l *loop) accept(now clock.Instant, fd int) {
 			s.conns.Add(-1)
 			s.turned.Add(1)
 			s.say(sayTrouble, "a connection is turned away: there are %d", s.config.MaxConns)
-			_, _ = poll.Write(conn, []byte("ERROR Too many open connections\r\n"))
+			_, _ = poll.Send(conn, []byte("ERROR Too many open connections\r\n"))
 			_ = unix.Close(conn)
 			continue
 		}

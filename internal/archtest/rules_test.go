@@ -146,7 +146,7 @@ var importers = []importer{
 	{"github.com/goccy/go-yaml", []string{"profiles"}, "the strict loader, with line and column, is the only reader of YAML"},
 	{"github.com/prometheus/client_golang", []string{"internal/metrics"}, "metrics are an endpoint of the server, not a habit of every package"},
 	{"github.com/prometheus/procfs", []string{"counters", "internal/harness"}, "kernel figures come from one place"},
-	{"golang.org/x/sys", []string{"cmd/loadgen", "counters", "counters/*", "test", "internal/cache", "internal/calibrate", "internal/drive", "internal/httptarget", "internal/poll", "internal/target", "servers"}, "system calls stay where sockets, pacing, mapped memory, counters and a progress bar are; the rest is portable"},
+	{"golang.org/x/sys", []string{"cmd/loadgen", "counters", "counters/*", "test", "internal/cache", "internal/calibrate", "internal/drive", "internal/poll", "internal/target", "servers"}, "system calls stay where sockets, pacing, mapped memory, counters and a progress bar are; the rest is portable"},
 	{"gonum.org/v1/gonum", []string{"internal/frames", "internal/stats", "machine", "test"}, "numerical methods stay behind our own names"},
 	{"gonum.org/v1/plot", []string{"report/plots"}, "figures are drawn in one place, so that a controller looks alike in all"},
 	{"golang.org/x/perf", []string{"internal/stats", "test"}, "its tests of significance stay behind our own names"},

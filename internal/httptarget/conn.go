@@ -4,11 +4,6 @@ package httptarget
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"spillway/clock"
 	"spillway/internal/load"
@@ -16,27 +11,14 @@ import (
 	"spillway/internal/reqlog"
 )
 
-// connState is where a connection stands.
-type connState uint8
-
-const (
-	down connState = iota // to be established when it is needed
-	connecting
-	up
-)
-
-// conn is one connection and the request under way on it.
+// conn is one connection and the request under way on it. It is established when it is needed.
 type conn struct {
-	token uint64
-	fd    int
-	peer  unix.Sockaddr
-	state connState
+	poll.Conn
 
 	busy    bool // a request is under way
 	rec     reqlog.Record
 	out     []byte // the request
 	written int    // of it, what the kernel has taken
-	blocked bool   // the kernel takes no more for now
 	parser  parser
 	got     int64 // bytes of the reply
 
@@ -47,38 +29,10 @@ type conn struct {
 	before, after *conn // with a request under way, in the order of issue
 }
 
-// A server that refuses connections is left in peace for a while, longer and longer. Requests that need one fail at once meanwhile.
-const (
-	minBackoff = time.Millisecond
-	maxBackoff = time.Second
-)
-
-// again reports whether a socket was merely not ready. Package poll returns that error as it is.
-func again(err error) bool { return err == unix.EAGAIN }
-
 // dial establishes a connection; it blocks.
 func (t *Target) dial(ctx context.Context, address string) (*conn, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	timeout := dialTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		timeout = min(timeout, max(time.Until(deadline), time.Millisecond))
-	}
-	fd, err := poll.Dial("tcp", address, timeout)
-	if err != nil {
-		return nil, err
-	}
-	c := &conn{token: uint64(len(t.conns)), fd: fd, state: up}
-	c.peer, err = unix.Getpeername(fd)
-	if err == nil {
-		err = t.poller.Add(fd, c.token, false)
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("connecting to %s: %w", address, err)
-	}
-	return c, nil
+	c, err := t.poller.Dial(ctx, "tcp", address, dialTimeout, uint64(len(t.conns)))
+	return &conn{Conn: c}, err
 }
 
 // pick returns a connection with nothing under way, nil if there may be no more: that of the client, or one that was added, or a new one.
@@ -96,7 +50,7 @@ func (t *Target) pick(client uint32) *conn {
 	if len(t.conns)-t.own >= t.mayAdd() {
 		return nil
 	}
-	c := &conn{token: uint64(len(t.conns)), fd: -1, peer: own.peer, added: true}
+	c := &conn{Conn: own.Another(uint64(len(t.conns))), added: true}
 	t.conns = append(t.conns, c)
 	t.counters.Grown++
 	return c
@@ -150,7 +104,7 @@ func (t *Target) settle(c *conn, r load.Reply) {
 // lose gives a connection up whose request has failed.
 func (t *Target) lose(c *conn) {
 	t.counters.Lost++
-	t.disconnect(c)
+	c.disconnect()
 	t.settle(c, load.Reply{At: t.cfg.Clock.Now(), Outcome: load.Broken, Queued: -1, Service: -1})
 }
 
@@ -162,7 +116,7 @@ func (t *Target) broken(c *conn) {
 		t.lose(c)
 		return
 	}
-	t.disconnect(c)
+	c.disconnect()
 	c.rec.Attempts++
 	c.written = 0
 	t.counters.Reconnects++
@@ -173,69 +127,42 @@ func (t *Target) broken(c *conn) {
 }
 
 // disconnect closes the socket.
-func (t *Target) disconnect(c *conn) error {
-	if c.state == down {
-		return nil
-	}
-	err := errors.Join(t.poller.Remove(c.fd), unix.Close(c.fd))
-	c.state, c.fd, c.blocked, c.used = down, -1, false, false
-	return err
+func (c *conn) disconnect() error {
+	c.used = false
+	return c.Close()
 }
 
-// connect starts to establish a connection, without waiting for it. It returns false when that has failed already.
+// connect starts to establish a connection, without waiting for it. It returns false when that has failed already. A server that refuses
+// connections is left in peace for a while, and requests that need one fail at once meanwhile.
 func (t *Target) connect(c *conn, now clock.Instant) bool {
 	if now < t.refusedUntil {
 		return false
 	}
-	family := unix.AF_INET
-	if _, six := c.peer.(*unix.SockaddrInet6); six {
-		family = unix.AF_INET6
-	}
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
+	if err := c.Connect(); err != nil {
 		t.refused(now)
 		return false
 	}
-	err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-	if err == nil {
-		if err = unix.Connect(fd, c.peer); errors.Is(err, unix.EINPROGRESS) {
-			err = nil
-		}
-	}
-	if err == nil {
-		err = t.poller.Add(fd, c.token, true)
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-		t.refused(now)
-		return false
-	}
-	c.fd, c.state = fd, connecting
 	return true
 }
 
 // refused takes note that a connection could not be established.
 func (t *Target) refused(now clock.Instant) {
-	t.backoff = min(max(2*t.backoff, minBackoff), maxBackoff)
+	t.backoff = poll.Backoff(t.backoff)
 	t.refusedUntil = now.Add(t.backoff)
 }
 
 // connected is called when the kernel has finished with an attempt to connect.
 func (t *Target) connected(c *conn) {
-	code, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_ERROR)
-	if err == nil && code == 0 {
-		err = t.poller.Modify(c.fd, c.token, false)
-	}
-	now := t.cfg.Clock.Now()
-	if err != nil || code != 0 {
+	if err := c.Connected(); err != nil {
+		now := t.cfg.Clock.Now()
 		t.refused(now)
-		t.disconnect(c)
+		c.disconnect()
 		if c.busy {
 			t.settle(c, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
 		}
 		return
 	}
-	c.state, t.backoff = up, 0
+	t.backoff = 0
 	if c.busy {
 		t.send(c)
 	}
@@ -247,25 +174,14 @@ func (t *Target) expire(now clock.Instant) {
 	for t.first != nil && t.first.rec.Intended.Add(t.cfg.Timeout) <= now {
 		c := t.first
 		switch {
-		case c.state != up:
+		case c.State != poll.Up:
 			t.counters.TimedOutDial++
 		case c.written < len(c.out):
 			t.counters.TimedOutWrite++
 		default:
 			t.counters.TimedOutReply++
 		}
-		t.disconnect(c)
+		c.disconnect()
 		t.settle(c, load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1})
 	}
-}
-
-// explainLimit says what to do about running out of descriptors or ports, which looks like the server's fault and is not.
-func explainLimit(err error) error {
-	switch {
-	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		return fmt.Errorf("%w: this computer's limit on open files, not the server's; raise it with ulimit -n", err)
-	case errors.Is(err, unix.EADDRNOTAVAIL):
-		return fmt.Errorf("%w: this computer has no local port left for this server; use fewer connections, or widen net.ipv4.ip_local_port_range", err)
-	}
-	return err
 }

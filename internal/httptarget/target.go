@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// readBytes is what one read takes at most. It is the largest transfer that package poll makes at its lowest cost.
-	readBytes = 64 << 10
+	// readBytes is what one read takes at most.
+	readBytes = poll.RawBytes
 	// maxReads bounds how often one connection is read before the others have their turn.
 	maxReads = 20
 )
@@ -76,7 +76,7 @@ func Open(ctx context.Context, cfg Config) (*Target, error) {
 		c, err := t.dial(ctx, template.Address)
 		if err != nil {
 			_ = t.Close()
-			return nil, fmt.Errorf("connection %d of %d: %w", i+1, cfg.Conns, explainLimit(err))
+			return nil, fmt.Errorf("connection %d of %d: %w", i+1, cfg.Conns, err)
 		}
 		t.conns = append(t.conns, c)
 	}
@@ -101,7 +101,7 @@ func (t *Target) Issue(now clock.Instant, rec *reqlog.Record, op *workloads.Op, 
 	c.got, c.written = 0, 0
 	t.encode(c, op)
 	t.enlist(c)
-	if c.state == down && !t.connect(c, now) {
+	if c.State == poll.Down && !t.connect(c, now) {
 		t.settle(c, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
 		return
 	}
@@ -154,7 +154,7 @@ func (t *Target) priority(rec *reqlog.Record) uint16 {
 // Flush hands everything issued to the kernel and stamps it sent.
 func (t *Target) Flush(clock.Instant) {
 	for _, c := range t.dirty {
-		if c.busy && c.state == up && c.written == 0 && !c.blocked {
+		if c.busy && c.State == poll.Up && c.written == 0 && !c.Blocked {
 			t.send(c)
 		}
 	}
@@ -173,22 +173,12 @@ func (t *Target) send(c *conn) {
 
 // write writes what a connection has to send. What the kernel does not take stays, and the poller tells when it takes more.
 func (t *Target) write(c *conn) error {
-	n, err := poll.Send(c.fd, c.out[c.written:])
-	if err != nil && !again(err) {
+	n, err := c.Send(c.out[c.written:])
+	if err != nil {
 		return err
 	}
-	c.written += n
-	if c.written == len(c.out) {
-		if c.blocked {
-			c.blocked = false
-			return t.poller.Modify(c.fd, c.token, false)
-		}
-		return nil
-	}
-	t.counters.SocketFull++
-	if !c.blocked {
-		c.blocked = true
-		return t.poller.Modify(c.fd, c.token, true)
+	if c.written += n; c.written < len(c.out) {
+		t.counters.SocketFull++
 	}
 	return nil
 }
@@ -226,10 +216,10 @@ func (t *Target) pause(now, until clock.Instant) time.Duration {
 
 func (t *Target) handle(e *poll.Event) {
 	c := t.conns[e.Token]
-	switch c.state {
-	case connecting:
+	switch c.State {
+	case poll.Connecting:
 		t.connected(c)
-	case up:
+	case poll.Up:
 		if e.Writable && c.busy {
 			if err := t.write(c); err != nil {
 				t.broken(c)
@@ -245,14 +235,12 @@ func (t *Target) handle(e *poll.Event) {
 // read takes what has arrived on a connection.
 func (t *Target) read(c *conn) {
 	for range maxReads {
-		n, err := poll.Recv(c.fd, t.in)
+		n, err := c.Recv(t.in)
 		switch {
-		case err != nil && again(err):
-			return
-		case err != nil || n == 0:
+		case err != nil:
 			t.ended(c)
 			return
-		case !t.consume(c, t.in[:n]) || n < len(t.in):
+		case n == 0 || !t.consume(c, t.in[:n]) || n < len(t.in):
 			return
 		}
 	}
@@ -262,7 +250,7 @@ func (t *Target) read(c *conn) {
 func (t *Target) consume(c *conn, data []byte) (more bool) {
 	if !c.busy {
 		// Servers say why they close a connection that nobody uses: 408, 503. It answers nothing.
-		t.disconnect(c)
+		c.disconnect()
 		return false
 	}
 	n, done, err := c.parser.feed(data)
@@ -287,7 +275,7 @@ func (t *Target) consume(c *conn, data []byte) (more bool) {
 func (t *Target) ended(c *conn) {
 	switch {
 	case !c.busy:
-		t.disconnect(c) // for being idle, which is its right
+		c.disconnect() // for being idle, which is its right
 	case c.parser.end():
 		t.answered(c, true)
 	default:
@@ -301,7 +289,7 @@ func (t *Target) answered(c *conn, over bool) {
 	c.used = true
 	t.settle(c, t.reply(c))
 	if over {
-		t.disconnect(c)
+		c.disconnect()
 	}
 }
 
@@ -352,7 +340,7 @@ func (t *Target) Close() error {
 	}
 	var errs []error
 	for _, c := range t.conns {
-		errs = append(errs, t.disconnect(c))
+		errs = append(errs, c.disconnect())
 	}
 	return errors.Join(append(errs, t.poller.Close())...)
 }

@@ -22,6 +22,7 @@ import (
 	"spillway/control"
 	"spillway/internal/dist"
 	"spillway/internal/load"
+	"spillway/internal/poll"
 	"spillway/internal/reqlog"
 	"spillway/workloads"
 )
@@ -296,7 +297,7 @@ func TestServerCloses(t *testing.T) {
 					t.Errorf("request %d: %s, want %s", i, r.Fate, want)
 				}
 				if c.name == "idle" && i == 0 {
-					for client.target.conns[0].state == up { // until the end of the connection has been noticed
+					for client.target.conns[0].State == poll.Up { // until the end of the connection has been noticed
 						client.target.Wait(client.clock.Now().Add(time.Millisecond))
 					}
 				}

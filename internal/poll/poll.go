@@ -157,7 +157,7 @@ func (p *Poller) Wake() error {
 		return ErrClosed
 	}
 	one := [8]byte{1} // any value but 0 will do, so the byte order does not matter
-	_, err := Write(p.wake.fd, one[:])
+	_, err := transfer(unix.SYS_WRITE, p.wake.fd, one[:], 0)
 	if err != nil && !errors.Is(err, unix.EAGAIN) { // EAGAIN: the counter is full, so a wake-up is due anyway
 		return fmt.Errorf("poll: waking: %w", err)
 	}
@@ -198,7 +198,7 @@ func (p *Poller) control(op, fd int, token uint64, events uint32) error {
 
 func (p *Poller) drainWake() {
 	var count [8]byte
-	_, _ = Read(p.wake.fd, count[:])
+	_, _ = transfer(unix.SYS_READ, p.wake.fd, count[:], 0)
 	// The flag goes down last. Were it first, a Wake in between would raise it again and have its count drained here, and every
 	// later Wake would then trust a wake-up that is no longer written. A Wake that still finds the flag up is served as well: this
 	// Wait has yet to return.

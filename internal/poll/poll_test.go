@@ -4,7 +4,6 @@ package poll
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -76,7 +75,7 @@ func TestReadinessFollowsTheSocket(t *testing.T) {
 		if events, _ := mustWait(t, p, 0); len(events) != 0 {
 			t.Fatalf("nothing was sent, yet Wait reports %v", events)
 		}
-		if n, err := Write(b, []byte("hello")); n != 5 || err != nil {
+		if n, err := Send(b, []byte("hello")); n != 5 || err != nil {
 			t.Fatal(n, err)
 		}
 		for _, timeout := range []time.Duration{0, -1, time.Hour} { // level-triggered: reported until it has been read
@@ -86,10 +85,10 @@ func TestReadinessFollowsTheSocket(t *testing.T) {
 			}
 		}
 		buf := make([]byte, 16)
-		if n, err := Read(a, buf); err != nil || string(buf[:n]) != "hello" {
+		if n, err := Recv(a, buf); err != nil || string(buf[:n]) != "hello" {
 			t.Fatalf("read %q, %v", buf[:n], err)
 		}
-		if n, err := Read(a, buf); n != 0 || err != unix.EAGAIN {
+		if n, err := Recv(a, buf); n != 0 || err != unix.EAGAIN {
 			t.Fatalf("an empty socket gives %d, %v, want 0 and EAGAIN", n, err)
 		}
 		if err := p.Modify(a, 7, true); err != nil {
@@ -117,7 +116,7 @@ func TestHangup(t *testing.T) {
 	if err := p.Pause(a, 1, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Write(b, []byte("x")); err != nil {
+	if _, err := Send(b, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	if events, _ := mustWait(t, p, 0); len(events) != 0 {
@@ -146,7 +145,7 @@ func TestTimeoutIsKept(t *testing.T) {
 		if err := p.Add(a, 1, false); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Write(b, []byte("x")); err != nil {
+		if _, err := Send(b, []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		if events, _ := mustWait(t, p, 2*time.Millisecond); len(events) != 1 {
@@ -212,7 +211,7 @@ func TestMoreEventsThanRoom(t *testing.T) {
 		if err := p.Add(a, uint64(i), false); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Write(b, []byte("x")); err != nil {
+		if _, err := Send(b, []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -276,10 +275,11 @@ func TestDialListenAccept(t *testing.T) {
 		if _, err := Accept(l); err != unix.EAGAIN {
 			t.Fatalf("nobody dialled, yet Accept says %v", err)
 		}
-		c, err := Dial(network, bound.String(), 5*time.Second)
+		conn, err := newPoller(t).Dial(t.Context(), network, bound.String(), 5*time.Second, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
+		c := conn.FD
 		s, err := Accept(l)
 		if err != nil {
 			t.Fatal(err)
@@ -303,9 +303,6 @@ func TestDialListenAccept(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Dial("unix", filepath.Join(t.TempDir(), "nobody"), time.Second); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("dialling nothing: %v", err)
-	}
 	if fd, _, err := Listen("tcp", "127.0.0.1:notaport"); err == nil || fd >= 0 {
 		t.Errorf("listening on nonsense: %d, %v", fd, err)
 	}
@@ -319,7 +316,7 @@ func TestWritev(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	buf := make([]byte, 64)
-	if n, err := Read(b, buf); err != nil || string(buf[:n]) != "VA 3\r\nxyz\r\n" {
+	if n, err := Recv(b, buf); err != nil || string(buf[:n]) != "VA 3\r\nxyz\r\n" {
 		t.Fatalf("read %q, %v", buf[:n], err)
 	}
 	if n, err := Writev(a, [][]byte{nil, {}}); n != 0 || err != nil {
@@ -356,18 +353,22 @@ func TestNoAllocation(t *testing.T) {
 	}
 	events, buf := make([]Event, 4), []byte("0123456789")
 	pieces := [][]byte{buf[:4], buf[4:]}
+	conn := Conn{Token: 2, FD: b, State: Up, poller: p}
 	allocs := testing.AllocsPerRun(200, func() {
-		if n, err := Write(b, buf); n != len(buf) || err != nil {
+		if n, err := Send(b, buf); n != len(buf) || err != nil {
 			t.Fatal(n, err)
 		}
 		n, _, err := p.Wait(events, time.Second)
 		if n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
-		_, _ = Read(a, buf)
-		_, _ = Read(a, buf) // EAGAIN
+		_, _ = Recv(a, buf)
+		_, _ = Recv(a, buf) // EAGAIN
 		_, _ = Writev(b, pieces)
-		_, _ = Read(a, buf)
+		_, _ = Recv(a, buf)
+		_, _ = conn.Send(buf)
+		_, _ = Recv(a, buf)
+		_, _ = conn.Recv(buf) // nothing
 		_ = p.Wake()
 		_, _, _ = p.Wait(events, 0)
 	})

@@ -8,95 +8,50 @@ import (
 	"io"
 	"net"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// rawBytes is the largest transfer made without telling the scheduler: beyond it the copying takes longer than the bookkeeping,
-// and a stop of the world should not have to wait for it.
-const rawBytes = 64 << 10
+// RawBytes is the largest transfer made without telling the scheduler, at the lowest cost: beyond it the copying takes longer than the
+// bookkeeping, and a stop of the world should not have to wait for it.
+const RawBytes = 64 << 10
 
-// Read reads from a non-blocking descriptor. Like unix.Read it returns 0 and no error at the end of the stream, and unix.EAGAIN
-// when there is nothing to read.
-func Read(fd int, b []byte) (int, error) { return transfer(unix.SYS_READ, fd, b) }
-
-// Write writes to a non-blocking descriptor, perhaps only a part of b. It returns unix.EAGAIN when nothing can be written now.
-func Write(fd int, b []byte) (int, error) { return transfer(unix.SYS_WRITE, fd, b) }
-
-// Send is Write for a socket, which costs a little less.
+// Send writes to a non-blocking socket, perhaps only a part of b. It returns unix.EAGAIN when nothing can be written now.
 func Send(fd int, b []byte) (int, error) {
-	if len(b) == 0 {
-		return 0, nil
-	}
 	raceWillRead(b)
-	for {
-		var n uintptr
-		var errno unix.Errno
-		if len(b) <= rawBytes {
-			n, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
-		} else {
-			n, _, errno = unix.Syscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
-		}
-		switch errno {
-		case 0:
-			return int(n), nil
-		case unix.EINTR:
-		case unix.EAGAIN:
-			return 0, unix.EAGAIN
-		default:
-			return 0, errno
-		}
-	}
+	return transfer(unix.SYS_SENDTO, fd, b, unix.MSG_NOSIGNAL)
 }
 
-// Recv is Read for a socket, which costs a little less.
+// Recv reads from a non-blocking socket. Like unix.Read it returns 0 and no error at the end of the stream, and unix.EAGAIN when there is
+// nothing to read.
 func Recv(fd int, b []byte) (int, error) {
-	if len(b) == 0 {
-		return 0, nil
-	}
-	for {
-		var n uintptr
-		var errno unix.Errno
-		if len(b) <= rawBytes {
-			n, _, errno = unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
-		} else {
-			n, _, errno = unix.Syscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
-		}
-		switch errno {
-		case 0:
-			raceDidWrite(b[:n])
-			return int(n), nil
-		case unix.EINTR:
-		case unix.EAGAIN:
-			return 0, unix.EAGAIN
-		default:
-			return 0, errno
-		}
-	}
+	n, err := transfer(unix.SYS_RECVFROM, fd, b, 0)
+	raceDidWrite(b[:n])
+	return n, err
 }
 
-func transfer(trap uintptr, fd int, b []byte) (int, error) {
+// transfer moves up to len(b) bytes with a system call that takes them as read, write, recv and send do.
+func transfer(trap uintptr, fd int, b []byte, flags uintptr) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	if trap == unix.SYS_WRITE {
-		raceWillRead(b)
-	}
+	return call(trap, fd, unsafe.Pointer(&b[0]), len(b), flags, len(b))
+}
+
+// call makes a system call that moves up to size bytes, and makes it again as long as signals interrupt it. p points to count bytes, or to as
+// many pieces as that.
+func call(trap uintptr, fd int, p unsafe.Pointer, count int, flags uintptr, size int) (int, error) {
 	for {
 		var n uintptr
 		var errno unix.Errno
-		if len(b) <= rawBytes {
-			n, _, errno = unix.RawSyscall(trap, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+		if size <= RawBytes {
+			n, _, errno = unix.RawSyscall6(trap, uintptr(fd), uintptr(p), uintptr(count), flags, 0, 0)
 		} else {
-			n, _, errno = unix.Syscall(trap, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+			n, _, errno = unix.Syscall6(trap, uintptr(fd), uintptr(p), uintptr(count), flags, 0, 0)
 		}
 		switch errno {
 		case 0:
-			if trap == unix.SYS_READ {
-				raceDidWrite(b[:n])
-			}
 			return int(n), nil
 		case unix.EINTR:
 		case unix.EAGAIN:
@@ -110,7 +65,7 @@ func transfer(trap uintptr, fd int, b []byte) (int, error) {
 // maxVector bounds the pieces that one Writev takes.
 const maxVector = 32
 
-// Writev is Write for a list of pieces. It may take only some of them, and only a part of the last.
+// Writev is Send for a list of pieces. It may take only some of them, and only a part of the last.
 func Writev(fd int, pieces [][]byte) (int, error) {
 	var vector [maxVector]unix.Iovec
 	n, total := 0, 0
@@ -130,34 +85,7 @@ func Writev(fd int, pieces [][]byte) (int, error) {
 	if n == 0 {
 		return 0, nil
 	}
-	for {
-		var sent uintptr
-		var errno unix.Errno
-		if total <= rawBytes {
-			sent, _, errno = unix.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&vector[0])), uintptr(n))
-		} else {
-			sent, _, errno = unix.Syscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&vector[0])), uintptr(n))
-		}
-		switch errno {
-		case 0:
-			return int(sent), nil
-		case unix.EINTR:
-		case unix.EAGAIN:
-			return 0, unix.EAGAIN
-		default:
-			return 0, errno
-		}
-	}
-}
-
-// Dial connects to addr ("tcp" with host:port, "unix" with a path) and returns a non-blocking descriptor that is closed on exec and
-// sends without delay. The caller closes it with unix.Close. Errors are those of package net. A timeout of 0 is none.
-func Dial(network, addr string, timeout time.Duration) (fd int, err error) {
-	conn, err := net.DialTimeout(network, addr, timeout)
-	if err != nil {
-		return -1, err
-	}
-	return detach(conn)
+	return call(unix.SYS_WRITEV, fd, unsafe.Pointer(&vector[0]), n, 0, total)
 }
 
 // Listen opens a listening socket and returns its non-blocking descriptor and the address it got, which tells the port when addr
@@ -176,7 +104,8 @@ func Listen(network, addr string) (fd int, bound net.Addr, err error) {
 	return fd, bound, err
 }
 
-// Accept takes one connection from a listening descriptor. It returns a descriptor as Dial does, or unix.EAGAIN if nobody waits.
+// Accept takes one connection from a listening descriptor. It returns a non-blocking descriptor that is closed on exec and sends without
+// delay, or unix.EAGAIN if nobody waits.
 func Accept(listener int) (fd int, err error) {
 	for {
 		fd, from, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
@@ -186,14 +115,23 @@ func Accept(listener int) (fd int, err error) {
 		if err != nil {
 			return -1, err
 		}
-		if _, local := from.(*unix.SockaddrUnix); !local {
-			if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
-				_ = unix.Close(fd)
-				return -1, fmt.Errorf("poll: setting TCP_NODELAY: %w", err)
-			}
+		if err := sendAtOnce(fd, from); err != nil {
+			_ = unix.Close(fd)
+			return -1, err
 		}
 		return fd, nil
 	}
+}
+
+// sendAtOnce has TCP send without delay. peer tells whether it is TCP.
+func sendAtOnce(fd int, peer unix.Sockaddr) error {
+	if _, local := peer.(*unix.SockaddrUnix); local {
+		return nil
+	}
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+		return fmt.Errorf("poll: setting TCP_NODELAY: %w", err)
+	}
+	return nil
 }
 
 // detach takes a socket away from package net and its poller. Package net has made it non-blocking and, for TCP, set TCP_NODELAY;

@@ -58,5 +58,5 @@ func (p *Poller) addTimer() error {
 
 func (p *Poller) drainTimer() {
 	var count [8]byte
-	_, _ = Read(p.timer, count[:])
+	_, _ = transfer(unix.SYS_READ, p.timer, count[:], 0)
 }

@@ -186,6 +186,10 @@ func sum(into, more map[string]string) {
 		case "pid", "uptime", "time", "pointer_size", "max_connections":
 			continue
 		}
+		if name == "control" && into[name] != value {
+			into[name] = "" // there is none that all of them have
+			continue
+		}
 		if _, known := into[name]; !known {
 			into[name] = value
 		} else if errA == nil && errB == nil {

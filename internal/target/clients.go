@@ -11,6 +11,7 @@ import (
 	"spillway/internal/evq"
 	"spillway/internal/load"
 	"spillway/internal/memproto"
+	"spillway/internal/poll"
 	"spillway/internal/reqlog"
 	"spillway/workloads"
 )
@@ -185,9 +186,9 @@ func (c *clients) launch(now clock.Instant, token uint32, demand int) {
 	f := &c.list[token]
 	i := c.index(f)
 	to := c.conns[i]
-	if to.state != up || to.full(c.cfg.Window) {
+	if to.State != poll.Up || to.full(c.cfg.Window) {
 		outcome := load.Broken // the connection was offered the request in time; that there is none is not the generator's fault
-		if to.state == up {
+		if to.State == poll.Up {
 			c.counters.WindowFull++
 			outcome = load.NotSent
 		} else if f.rec.Attempts == 0 {
@@ -228,7 +229,7 @@ func wireDemand(n int) uint32 { return uint32(min(max(n, 0), math.MaxInt32)) }
 // ask sends a question for credits.
 func (c *clients) ask(now clock.Instant, i uint32, demand int) {
 	to := c.conns[i]
-	if to.state != up {
+	if to.State != poll.Up {
 		to.unasked = true // until it stands again
 		return
 	}
@@ -253,7 +254,7 @@ func (c *clients) resend(now clock.Instant, token uint32, r load.Reply) bool {
 		return false
 	}
 	next := uint8((uint32(f.server) + 1) % c.count)
-	if c.conns[f.client*c.count+uint32(next)].state != up {
+	if c.conns[f.client*c.count+uint32(next)].State != poll.Up {
 		return false // what one server has shed did not fail because another is away
 	}
 	c.saved[f.client]--
@@ -272,7 +273,7 @@ func (c *clients) settle(token uint32, r load.Reply) {
 	}
 	c.unlink(token)
 	c.delivered = true
-	c.judge(&f.rec, r)
+	c.cfg.judge(&f.rec, r)
 	if c.changed != nil {
 		c.changed(r.At)
 	}
@@ -289,7 +290,7 @@ func (c *clients) done(token uint32) {
 // lose settles what was under way on a connection that is broken, and tells its client. The client hears first that the connection is gone:
 // otherwise it would send others in place of those that are lost.
 func (c *clients) lose(now clock.Instant, to *conn) {
-	i := uint32(to.token)
+	i := uint32(to.Token)
 	to.questions = 0
 	c.hear(now, i, control.Notice{Kind: control.Parted, Credits: -1})
 	for to.pending.len() > 0 {
@@ -328,7 +329,7 @@ func (c *clients) expire(now clock.Instant) {
 		to := c.conns[c.index(f)]
 		if f.away {
 			f.handedOver(now) // if it was about to be
-			if to.blocked {
+			if to.Blocked {
 				c.counters.TimedOutWrite++
 			} else {
 				c.counters.TimedOutReply++

@@ -19,6 +19,7 @@ import (
 	"spillway/control"
 	"spillway/control/credit"
 	"spillway/internal/load"
+	"spillway/internal/poll"
 	"spillway/internal/reqlog"
 	"spillway/workloads"
 )
@@ -247,7 +248,7 @@ func TestPartedAndMetAgain(t *testing.T) {
 	c.issue(0, workloads.Get, "k")
 	_ = p.Close()
 	c.wait(1) // the one that was under way; the other waits for its turn
-	c.until(func() bool { return c.conns[0].state == up })
+	c.until(func() bool { return c.conns[0].State == poll.Up })
 	p = <-s.peers
 	p.expect("mn P1")
 	p.say("MN P4")

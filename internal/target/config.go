@@ -10,6 +10,7 @@ import (
 
 	"spillway/clock"
 	"spillway/control"
+	"spillway/internal/load"
 	"spillway/internal/reqlog"
 )
 
@@ -78,3 +79,13 @@ func (c *Config) check() error {
 
 // controlled reports whether requests may wait at their clients, or be sent twice.
 func (c *Config) controlled() bool { return c.NewClient != nil || c.Retry != nil }
+
+// judge decides a record's fate and hands it over.
+func (c *Config) judge(rec *reqlog.Record, r load.Reply) {
+	var slo time.Duration
+	if int(rec.Class) < len(c.SLOs) {
+		slo = c.SLOs[rec.Class]
+	}
+	load.Judge(rec, r, slo)
+	c.Settle(rec)
+}

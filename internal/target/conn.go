@@ -4,11 +4,7 @@ package target
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"spillway/clock"
 	"spillway/internal/load"
@@ -18,27 +14,14 @@ import (
 	"spillway/workloads"
 )
 
-// connState is where a connection stands.
-type connState uint8
-
-const (
-	down connState = iota // lost, and to be tried again at retryAt
-	connecting
-	up
-)
-
 // conn is one connection and the requests under way on it.
 type conn struct {
-	token uint64
-	fd    int
-	peer  unix.Sockaddr
-	state connState
+	poll.Conn
 
 	out       []byte // encoded requests
 	written   int    // of them, what the kernel has taken
 	taken     uint64 // position of the oldest request that the kernel has not taken whole
 	takenPart int    // what it has taken of that one
-	blocked   bool   // the kernel takes no more for now
 	dirty     bool   // has requests that have not been handed over
 
 	pending    ring
@@ -66,12 +49,6 @@ type conn struct {
 	retryAt clock.Instant // when down: of the next attempt; when connecting: when it is given up
 	backoff time.Duration
 }
-
-// Reconnecting begins at once and slows down, so that a server that restarts is found soon and one that is gone is left in peace.
-const (
-	minBackoff = time.Millisecond
-	maxBackoff = time.Second
-)
 
 // compact moves what is unwritten to the front of the buffer once as much has been written, so that the buffer stays bounded while
 // the server is slow.
@@ -120,36 +97,14 @@ func (m *MemcachedTarget) stamp(c *conn, now clock.Instant) {
 	}
 }
 
-// again reports whether a socket was merely not ready. Package poll returns that error as it is.
-func again(err error) bool { return err == unix.EAGAIN }
-
 // dial establishes a connection; it blocks.
 func (m *MemcachedTarget) dial(ctx context.Context, addr string) (*conn, error) {
 	network, addr, err := ParseAddr(addr)
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	timeout := m.cfg.DialTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		timeout = min(timeout, max(time.Until(deadline), time.Millisecond))
-	}
-	fd, err := poll.Dial(network, addr, timeout)
-	if err != nil {
-		return nil, err
-	}
-	c := &conn{token: uint64(len(m.conns)), fd: fd, state: up}
-	c.peer, err = unix.Getpeername(fd)
-	if err == nil {
-		err = m.poller.Add(fd, c.token, false)
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("connecting to %s: %w", addr, err)
-	}
-	return c, nil
+	c, err := m.poller.Dial(ctx, network, addr, m.cfg.DialTimeout, uint64(len(m.conns)))
+	return &conn{Conn: c}, err
 }
 
 // lose gives a connection up: whatever is under way on it has failed.
@@ -165,9 +120,9 @@ func (m *MemcachedTarget) retry(c *conn, now clock.Instant) {
 	if m.clients == nil {
 		m.abandon(c, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
 	}
-	stood := c.state == up
-	_ = m.disconnect(c) // nothing can be done about an error here; the descriptor is gone in any case
-	c.backoff = min(max(2*c.backoff, minBackoff), maxBackoff)
+	stood := c.State == poll.Up
+	_ = c.disconnect() // nothing can be done about an error here; the descriptor is gone in any case
+	c.backoff = poll.Backoff(c.backoff)
 	c.retryAt = now.Add(c.backoff)
 	m.checkBy(c.retryAt)
 	if c.pacer {
@@ -185,7 +140,7 @@ func (m *MemcachedTarget) abandon(c *conn, r load.Reply) {
 			if rec.Sent == 0 {
 				rec.Sent = r.At // it was about to be handed over
 			}
-			m.judge(rec, r)
+			m.cfg.judge(rec, r)
 		}
 		c.pending.pop()
 	}
@@ -203,67 +158,36 @@ func (m *MemcachedTarget) giveUp(c *conn, now clock.Instant) {
 }
 
 // disconnect closes the socket and forgets what was half read and half written.
-func (m *MemcachedTarget) disconnect(c *conn) error {
-	if c.state == down {
+func (c *conn) disconnect() error {
+	if c.State == poll.Down {
 		return nil
 	}
-	err := errors.Join(m.poller.Remove(c.fd), unix.Close(c.fd))
-	c.state, c.fd = down, -1
-	c.out, c.written, c.blocked = c.out[:0], 0, false
+	c.out, c.written = c.out[:0], 0
 	c.taken, c.takenPart = c.pending.tail, 0
 	c.rest, c.replyBytes, c.hits = c.rest[:0], 0, 0
 	c.parser = memproto.ReplyParser{}
-	return err
+	return c.Close()
 }
 
 // connect starts to establish a connection anew, without waiting for it.
 func (m *MemcachedTarget) connect(c *conn, now clock.Instant) {
-	family := unix.AF_INET
-	switch c.peer.(type) {
-	case *unix.SockaddrInet6:
-		family = unix.AF_INET6
-	case *unix.SockaddrUnix:
-		family = unix.AF_UNIX
-	}
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
+	if err := c.Connect(); err != nil {
 		m.retry(c, now)
 		return
 	}
-	if family != unix.AF_UNIX {
-		err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-	}
-	if err == nil {
-		if err = unix.Connect(fd, c.peer); errors.Is(err, unix.EINPROGRESS) {
-			err = nil
-		}
-	}
-	if err == nil {
-		err = m.poller.Add(fd, c.token, true)
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-		m.retry(c, now)
-		return
-	}
-	c.fd, c.state = fd, connecting
 	c.retryAt = now.Add(clock.On(m.cfg.Clock, m.cfg.DialTimeout))
 	m.checkBy(c.retryAt)
 }
 
 // connected is called when the kernel has finished with an attempt to connect.
 func (m *MemcachedTarget) connected(c *conn) {
-	code, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_ERROR)
-	if err == nil && code == 0 {
-		err = m.poller.Modify(c.fd, c.token, false)
-	}
+	err := c.Connected()
 	now := m.cfg.Clock.Now()
-	if err != nil || code != 0 {
+	if err != nil {
 		m.delivered = m.delivered || c.pending.len() > 0
 		m.retry(c, now)
 		return
 	}
-	c.state = up
 	if c.fresh {
 		c.fresh = false
 	} else {
@@ -288,15 +212,15 @@ func (m *MemcachedTarget) checkBy(at clock.Instant) { m.nextCheck = min(m.nextCh
 func (m *MemcachedTarget) check(now clock.Instant) {
 	m.nextCheck = clock.Never
 	for _, c := range m.conns {
-		if c.state != up && now >= c.retryAt {
-			if c.state == connecting {
+		if c.State != poll.Up && now >= c.retryAt {
+			if c.State == poll.Connecting {
 				m.giveUp(c, now)
 				m.retry(c, now)
 			} else {
 				m.connect(c, now)
 			}
 		}
-		if c.state != up {
+		if c.State != poll.Up {
 			m.checkBy(c.retryAt)
 		}
 		if m.clients == nil {
@@ -326,9 +250,9 @@ func (m *MemcachedTarget) expire(c *conn, now clock.Instant) {
 		}
 		m.delivered = true
 		switch {
-		case c.state != up:
+		case c.State != poll.Up:
 			m.counters.TimedOutDial++
-		case c.blocked && p.waiting >= c.taken:
+		case c.Blocked && p.waiting >= c.taken:
 			m.counters.TimedOutWrite++
 		default:
 			m.counters.TimedOutReply++
@@ -337,6 +261,6 @@ func (m *MemcachedTarget) expire(c *conn, now clock.Instant) {
 		if m.cfg.Model != nil {
 			gaveUp = rec.Intended.Add(m.cfg.Timeout)
 		}
-		m.judge(rec, load.Reply{At: gaveUp, Outcome: load.Abandoned, Queued: -1, Service: -1})
+		m.cfg.judge(rec, load.Reply{At: gaveUp, Outcome: load.Abandoned, Queued: -1, Service: -1})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/bradfitz/gomemcache/memcache"
 
@@ -113,7 +112,7 @@ func (g *GomemcacheTarget) Counters() load.Counters { return g.counters }
 func (g *GomemcacheTarget) Issue(now clock.Instant, rec *reqlog.Record, op *workloads.Op, _ uint32) {
 	if len(g.issued)+len(g.active) >= g.most() {
 		g.counters.WindowFull++
-		g.judge(rec, load.Reply{At: now, Outcome: load.NotSent, Queued: -1, Service: -1})
+		g.cfg.judge(rec, load.Reply{At: now, Outcome: load.NotSent, Queued: -1, Service: -1})
 		return
 	}
 	var j *job
@@ -250,7 +249,7 @@ func (g *GomemcacheTarget) deliver() bool {
 			if j.reply.Outcome == load.Abandoned {
 				g.counters.TimedOutReply++
 			}
-			g.judge(&j.rec, j.reply)
+			g.cfg.judge(&j.rec, j.reply)
 		}
 		g.spare = append(g.spare, j)
 	}
@@ -271,18 +270,9 @@ func (g *GomemcacheTarget) expire(now clock.Instant) (some bool) {
 		j.gone, some = true, true
 		g.counters.TimedOutReply++
 		rec := j.rec // the worker may still read its own
-		g.judge(&rec, load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1})
+		g.cfg.judge(&rec, load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1})
 	}
 	return some
-}
-
-func (g *GomemcacheTarget) judge(rec *reqlog.Record, r load.Reply) {
-	var slo time.Duration
-	if int(rec.Class) < len(g.cfg.SLOs) {
-		slo = g.cfg.SLOs[rec.Class]
-	}
-	load.Judge(rec, r, slo)
-	g.cfg.Settle(rec)
 }
 
 // Close settles what is pending as timed out, closes the connections and waits for the workers.
@@ -293,7 +283,7 @@ func (g *GomemcacheTarget) Close() error {
 		if !j.gone {
 			j.gone = true
 			rec := j.rec
-			g.judge(&rec, load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1})
+			g.cfg.judge(&rec, load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1})
 		}
 	}
 	close(g.work)

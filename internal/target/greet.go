@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,12 +22,12 @@ func (m *MemcachedTarget) greet(ctx context.Context) error {
 	}
 	hello := []byte("version\r\n")
 	for i, c := range m.conns {
-		if n, err := poll.Write(c.fd, hello); err != nil || n < len(hello) {
+		if n, err := c.Send(hello); err != nil || n < len(hello) {
 			return m.turnedAway(i, nil, err)
 		}
 	}
 	for i, c := range m.conns {
-		line, err := answer(ctx, c.fd, deadline)
+		line, err := answer(ctx, &c.Conn, deadline)
 		if err != nil || !bytes.HasPrefix(line, []byte("VERSION ")) {
 			return m.turnedAway(i, line, err)
 		}
@@ -37,21 +36,19 @@ func (m *MemcachedTarget) greet(ctx context.Context) error {
 }
 
 // answer reads one line, and nothing after it: the server has not been asked anything else.
-func answer(ctx context.Context, fd int, deadline time.Time) ([]byte, error) {
+func answer(ctx context.Context, c *poll.Conn, deadline time.Time) ([]byte, error) {
 	var line []byte
 	buf := make([]byte, 512)
 	for {
-		n, err := poll.Read(fd, buf)
-		switch {
-		case err == nil && n == 0:
-			return line, io.EOF
-		case err == nil:
+		n, err := c.Recv(buf)
+		if err != nil {
+			return line, err
+		}
+		if n > 0 {
 			if line = append(line, buf[:n]...); line[len(line)-1] == '\n' {
 				return bytes.TrimRight(line, "\r\n"), nil
 			}
 			continue
-		case !again(err):
-			return line, err
 		}
 		if err := ctx.Err(); err != nil {
 			return line, err
@@ -61,7 +58,7 @@ func answer(ctx context.Context, fd int, deadline time.Time) ([]byte, error) {
 			return line, context.DeadlineExceeded
 		}
 		// In short spans, so that Ctrl-C does not have to wait for a server that does not answer.
-		_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(min(left, 50*time.Millisecond).Milliseconds())+1)
+		_, err = unix.Poll([]unix.PollFd{{Fd: int32(c.FD), Events: unix.POLLIN}}, int(min(left, 50*time.Millisecond).Milliseconds())+1)
 		if err != nil && err != unix.EINTR {
 			return line, err
 		}

@@ -3,12 +3,8 @@
 package target
 
 import (
-	"errors"
-	"fmt"
-
-	"golang.org/x/sys/unix"
-
 	"spillway/clock"
+	"spillway/internal/poll"
 )
 
 // An open loop sends whether or not the replies have come. When the connection of a client has its bound of requests under way, the next
@@ -20,7 +16,7 @@ func (m *MemcachedTarget) another(c *conn, now clock.Instant) *conn {
 	for len(m.roomy) > 0 {
 		last := len(m.roomy) - 1
 		other := m.roomy[last]
-		if other.state != down && !other.full(m.cfg.Window) {
+		if other.State != poll.Down && !other.full(m.cfg.Window) {
 			return other
 		}
 		other.roomy = false
@@ -29,12 +25,12 @@ func (m *MemcachedTarget) another(c *conn, now clock.Instant) *conn {
 	if m.added() >= m.mayAdd() {
 		return nil
 	}
-	fresh := &conn{token: uint64(len(m.conns)), fd: -1, peer: c.peer, added: true, fresh: true}
+	fresh := &conn{Conn: c.Another(uint64(len(m.conns))), added: true, fresh: true}
 	m.conns = append(m.conns, fresh)
 	m.counters.Grown++
 	m.connect(fresh, now)
 	m.offer(fresh)
-	if fresh.state == down {
+	if fresh.State == poll.Down {
 		return nil
 	}
 	return fresh
@@ -54,19 +50,8 @@ func (m *MemcachedTarget) mayAdd() int {
 
 // offer lets an added connection take requests again.
 func (m *MemcachedTarget) offer(c *conn) {
-	if c.added && !c.roomy && c.state != down {
+	if c.added && !c.roomy && c.State != poll.Down {
 		c.roomy = true
 		m.roomy = append(m.roomy, c)
 	}
-}
-
-// explainLimit says what to do about running out of descriptors or ports, which looks like the server's fault and is not.
-func explainLimit(err error) error {
-	switch {
-	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		return fmt.Errorf("%w: this computer's limit on open files, not the server's; raise it with ulimit -n", err)
-	case errors.Is(err, unix.EADDRNOTAVAIL):
-		return fmt.Errorf("%w: this computer has no local port left for this server; use fewer connections, or widen net.ipv4.ip_local_port_range", err)
-	}
-	return err
 }

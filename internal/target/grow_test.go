@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"spillway/internal/poll"
 	"spillway/internal/reqlog"
 	"spillway/workloads"
 )
@@ -186,13 +187,13 @@ func TestTimedOutByKind(t *testing.T) {
 	defer close(release)
 	c := newClient(t, f.addr, func(cfg *Config) { cfg.Window, cfg.MaxConns, cfg.Timeout = 1, 2, 60*time.Millisecond })
 	c.issue(0, workloads.Get, "k") // waits for its reply
-	c.conns[0].peer = deaf(t)
+	c.conns[0].Peer = deaf(t)
 	c.issue(0, workloads.Get, "k") // waits for its connection
 	c.wait(2)
 	if n := c.counters; n.TimedOutDial != 1 || n.TimedOutReply != 1 || n.TimedOutWrite != 0 {
 		t.Errorf("%+v", n)
 	}
-	if c.conns[1].state != connecting {
+	if c.conns[1].State != poll.Connecting {
 		t.Error("the dial is over; the test does not test what it says")
 	}
 
@@ -201,7 +202,7 @@ func TestTimedOutByKind(t *testing.T) {
 	c = newClient(t, other.addr, func(cfg *Config) { cfg.Timeout = time.Second })
 	// Buffers of a fixed size: the kernel's own grow while it is looked at, and would in the end take everything.
 	const buffer = 64 << 10
-	if err := unix.SetsockoptInt(c.conns[0].fd, unix.SOL_SOCKET, unix.SO_SNDBUF, buffer); err != nil {
+	if err := unix.SetsockoptInt(c.conns[0].FD, unix.SOL_SOCKET, unix.SO_SNDBUF, buffer); err != nil {
 		t.Fatal(err)
 	}
 	other.mu.Lock()
@@ -248,7 +249,7 @@ func TestDialTimeout(t *testing.T) {
 	f.answer = func(r request) string { <-release; return plain(r) }
 	f.mu.Unlock()
 	c.issue(0, workloads.Get, "k")
-	c.conns[0].peer = deaf(t)
+	c.conns[0].Peer = deaf(t)
 	c.issue(0, workloads.Get, "k")
 	c.wait(1)
 	if n := c.counters; n.TimedOutDial != 1 || c.settled[0].Seq != 1 || c.settled[0].Fate != reqlog.TimedOut {
@@ -364,6 +365,12 @@ func TestStatsOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	all := map[string]string{"cmd_get": "5", "pid": "1", "version": "1.6", "threads": "4"}
 	sum(all, map[string]string{"cmd_get": "7", "pid": "2", "version": "1.6", "threads": "4", "extra": "1"})
+	for _, tt := range []struct{ first, second, want string }{{"codel", "codel", "codel"}, {"codel", "none", ""}, {"", "none", ""}} {
+		into := map[string]string{"control": tt.first}
+		if sum(into, map[string]string{"control": tt.second}); into["control"] != tt.want {
+			t.Errorf("servers under %q and %q are under %q, want %q", tt.first, tt.second, into["control"], tt.want)
+		}
+	}
 	if diff := cmp.Diff(map[string]string{"cmd_get": "12", "pid": "1", "version": "1.6", "threads": "8", "extra": "1"}, all); diff != "" {
 		t.Error(diff)
 	}

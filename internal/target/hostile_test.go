@@ -14,6 +14,7 @@ import (
 	"spillway/clock"
 	"spillway/control"
 	"spillway/internal/load"
+	"spillway/internal/poll"
 	"spillway/internal/reqlog"
 	"spillway/workloads"
 )
@@ -102,7 +103,7 @@ func TestRetryToAServerThatIsAway(t *testing.T) {
 	both := a.addr + "," + strings.TrimPrefix(b.addr, "memcached://")
 	c := newClient(t, both, func(cfg *Config) { cfg.Retry, cfg.Conns = &Retry{Budget: 1, First: true}, 1 })
 	b.close()
-	c.until(func() bool { return c.conns[1].state != up })
+	c.until(func() bool { return c.conns[1].State != poll.Up })
 	for i := range 3 {
 		c.issue(0, workloads.Get, "k")
 		c.wait(i + 1)

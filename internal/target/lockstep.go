@@ -9,6 +9,7 @@ import (
 
 	"spillway/clock"
 	"spillway/internal/memproto"
+	"spillway/internal/poll"
 )
 
 // On the model ground what a client does depends on what it hears, and neither side can wait for the other by looking at the clock: computers
@@ -48,7 +49,7 @@ func (c *clients) keepStep(ctx context.Context) error {
 		open := false
 		for _, p := range c.pacers {
 			open = open || p.awaits
-			if p.state != up || time.Now().After(deadline) {
+			if p.State != poll.Up || time.Now().After(deadline) {
 				return errors.New("a server on a modelled machine does not say how far it has come: is it of another version?")
 			}
 		}
@@ -58,13 +59,7 @@ func (c *clients) keepStep(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, _, err := c.poller.Wait(c.events, time.Millisecond)
-		if err != nil {
-			return err
-		}
-		for i := range c.events[:n] {
-			c.handle(&c.events[i])
-		}
+		c.look(time.Millisecond)
 		c.listen()
 	}
 }
@@ -73,7 +68,7 @@ func (c *clients) keepStep(ctx context.Context) error {
 func (c *clients) horizon() clock.Instant {
 	limit := clock.Never
 	for _, p := range c.pacers {
-		if p.state == up && !p.free {
+		if p.State == poll.Up && !p.free {
 			limit = min(limit, p.reached.Add(c.cfg.Model.Network))
 		}
 	}
@@ -83,7 +78,7 @@ func (c *clients) horizon() clock.Instant {
 // promise tells the servers how far the clients have come.
 func (c *clients) promise() {
 	for _, p := range c.pacers {
-		if p.state != up || p.awaits || c.through <= p.promised {
+		if p.State != poll.Up || p.awaits || c.through <= p.promised {
 			continue
 		}
 		p.promised, p.awaits, p.asked = c.through, true, time.Now()
@@ -107,15 +102,7 @@ func (c *clients) listen() {
 	if !c.heard {
 		return
 	}
-	for more := true; more; {
-		n, _, err := c.poller.Wait(c.events, 0)
-		if err != nil {
-			panic("target: " + err.Error()) // as in Wait
-		}
-		for i := range c.events[:n] {
-			c.handle(&c.events[i])
-		}
-		more = n > 0
+	for c.look(0) > 0 {
 	}
 	c.heard = false
 	for _, p := range c.pacers {
@@ -139,13 +126,7 @@ func (c *clients) reach(to clock.Instant) {
 		if c.horizon() >= to {
 			return
 		}
-		n, _, err := c.poller.Wait(c.events, time.Millisecond)
-		if err != nil {
-			panic("target: " + err.Error())
-		}
-		for i := range c.events[:n] {
-			c.handle(&c.events[i])
-		}
+		c.look(time.Millisecond)
 		c.listen()
 		c.impatient()
 	}

@@ -138,7 +138,7 @@ func (m *MemcachedTarget) modelReply(c *conn, r *memproto.Reply, now clock.Insta
 		m.model.held.Push(uint64(answer.At), heldReply{rec: rec, reply: answer})
 		return true
 	}
-	m.judge(&rec, answer)
+	m.cfg.judge(&rec, answer)
 	return true
 }
 
@@ -213,7 +213,7 @@ func (m *MemcachedTarget) modelTurn(now, until clock.Instant) {
 	for m.model.next() <= now {
 		h := m.model.held.Pop()
 		m.delivered = true
-		m.judge(&h.rec, h.reply)
+		m.cfg.judge(&h.rec, h.reply)
 	}
 	if now >= m.nextCheck {
 		m.check(now)
@@ -230,6 +230,6 @@ func (m *MemcachedTarget) modelClose(now clock.Instant) {
 		if h.reply.At > now {
 			h.reply = load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1}
 		}
-		m.judge(&h.rec, h.reply)
+		m.cfg.judge(&h.rec, h.reply)
 	}
 }

@@ -112,14 +112,15 @@ func (p *preload) each(ctx context.Context, ops iter.Seq[*workloads.Op], do func
 	return flush()
 }
 
-// rounds calls exchange with what is left of the batch until nothing is. exchange returns what the server shed.
-func (p *preload) rounds(ctx context.Context, exchange func([]item) (shed []item, reason string, err error)) error {
+// rounds asks for every item of the batch, and again for those that the server sheds, until none is left. request encodes into p.request what
+// is asked for one item, and reply takes what is answered, beginning with its first line.
+func (p *preload) rounds(ctx context.Context, request func(i item, opaque uint64), reply func(i item, line []byte) error) error {
 	left, pause, fruitless := p.batch, firstPause, 0
 	for len(left) > 0 {
 		if err := p.patience(ctx, batchPatience); err != nil {
 			return err
 		}
-		shed, reason, err := exchange(left)
+		shed, reason, err := p.round(left, request, reply)
 		if err != nil {
 			return err
 		}
@@ -144,33 +145,41 @@ func (p *preload) rounds(ctx context.Context, exchange func([]item) (shed []item
 	return nil
 }
 
-func (p *preload) store(ctx context.Context) error {
-	return p.rounds(ctx, func(items []item) (shed []item, reason string, err error) {
-		for n, i := range items {
-			p.request = memproto.AppendMetaSet(p.request[:0], p.key(i), p.value(i), int64(i.expire), uint64(n), memproto.Asks{})
-			if _, err := p.out.Write(p.request); err != nil {
-				return nil, "", err
-			}
-		}
-		if err := p.out.Flush(); err != nil {
+// round asks for every item once. It returns what the server shed, and why.
+func (p *preload) round(items []item, request func(item, uint64), reply func(item, []byte) error) (shed []item, reason string, err error) {
+	for n, i := range items {
+		request(i, uint64(n))
+		if _, err := p.out.Write(p.request); err != nil {
 			return nil, "", err
 		}
-		for _, i := range items {
-			line, err := p.line()
-			if err != nil {
-				return nil, "", err
-			}
-			switch why, overloaded := bytes.CutPrefix(line, overloadPrefix); {
-			case isReply(line, "HD"):
-				p.stored.Items++
-				p.stored.Bytes += int64(i.end - i.value)
-			case overloaded:
-				shed, reason = append(shed, i), string(why)
-			default:
-				return nil, "", p.refused(i, line)
-			}
+	}
+	if err := p.out.Flush(); err != nil {
+		return nil, "", err
+	}
+	for _, i := range items {
+		line, err := p.line()
+		if err != nil {
+			return nil, "", err
 		}
-		return shed, reason, nil
+		if why, overloaded := bytes.CutPrefix(line, overloadPrefix); overloaded {
+			shed, reason = append(shed, i), string(why)
+		} else if err := reply(i, line); err != nil {
+			return nil, "", err
+		}
+	}
+	return shed, reason, nil
+}
+
+func (p *preload) store(ctx context.Context) error {
+	return p.rounds(ctx, func(i item, opaque uint64) {
+		p.request = memproto.AppendMetaSet(p.request[:0], p.key(i), p.value(i), int64(i.expire), opaque, memproto.Asks{})
+	}, func(i item, line []byte) error {
+		if !isReply(line, "HD") {
+			return p.refused(i, line)
+		}
+		p.stored.Items++
+		p.stored.Bytes += int64(i.end - i.value)
+		return nil
 	})
 }
 
@@ -197,32 +206,14 @@ func (p *preload) refused(i item, line []byte) error {
 }
 
 func (p *preload) verify(ctx context.Context) error {
-	return p.rounds(ctx, func(items []item) (shed []item, reason string, err error) {
-		for n, i := range items {
-			p.request = memproto.AppendMetaGet(p.request[:0], p.key(i), uint64(n), memproto.Asks{})
-			if _, err := p.out.Write(p.request); err != nil {
-				return nil, "", err
-			}
+	return p.rounds(ctx, func(i item, opaque uint64) {
+		p.request = memproto.AppendMetaGet(p.request[:0], p.key(i), opaque, memproto.Asks{})
+	}, func(i item, line []byte) error {
+		if err := p.compare(i, line); err != nil {
+			return fmt.Errorf("key %s: %w", p.key(i), err)
 		}
-		if err := p.out.Flush(); err != nil {
-			return nil, "", err
-		}
-		for _, i := range items {
-			line, err := p.line()
-			if err != nil {
-				return nil, "", err
-			}
-			why, overloaded := bytes.CutPrefix(line, overloadPrefix)
-			if overloaded {
-				shed, reason = append(shed, i), string(why)
-				continue
-			}
-			if err := p.compare(i, line); err != nil {
-				return nil, "", fmt.Errorf("key %s: %w", p.key(i), err)
-			}
-			p.verified++
-		}
-		return shed, reason, nil
+		p.verified++
+		return nil
 	})
 }
 

@@ -17,7 +17,7 @@ func (c *clients) reply(to *conn, r *memproto.Reply, now clock.Instant) bool {
 	if c.cfg.Model != nil {
 		return c.modelReply(to, r, now)
 	}
-	token, i := to.pending.token(to.pending.first), uint32(to.token)
+	token, i := to.pending.token(to.pending.first), uint32(to.Token)
 	if token == question {
 		if r.Kind != memproto.ReplyNoop {
 			return false
@@ -48,11 +48,11 @@ func (c *clients) reply(to *conn, r *memproto.Reply, now clock.Instant) bool {
 // modelReply takes a reply of the model ground, whose instant is computed, and holds it until then.
 func (c *clients) modelReply(to *conn, r *memproto.Reply, now clock.Instant) bool {
 	p := &to.pending
-	at, ok := c.place(p, r)
+	at, ok := p.place(r)
 	if !ok {
 		return false
 	}
-	h := heldReply{conn: uint32(to.token), token: p.token(at), credits: r.Credits, reply: load.Reply{At: now}}
+	h := heldReply{conn: uint32(to.Token), token: p.token(at), credits: r.Credits, reply: load.Reply{At: now}}
 	due := clock.Instant(r.Leaves).Add(c.cfg.Model.Network)
 	if h.token == question {
 		if r.Leaves == 0 {
@@ -98,7 +98,7 @@ func (c *clients) acted(i uint32, at clock.Instant) bool {
 
 // place returns where the request stands that a reply of the model ground is to. Of questions there is one open at most that matters, so the
 // answer is to the oldest. What has no opaque leaves the server when its request is the oldest.
-func (c *clients) place(p *ring, r *memproto.Reply) (at uint64, ok bool) {
+func (p *ring) place(r *memproto.Reply) (at uint64, ok bool) {
 	if r.HasOpaque {
 		return r.Opaque, r.Opaque-p.first < uint64(p.len()) && !p.answered(r.Opaque) && p.token(r.Opaque) != question
 	}
@@ -132,7 +132,7 @@ func (c *clients) advance(upTo clock.Instant) {
 func (c *clients) meet(now clock.Instant, to *conn) {
 	if to.unasked {
 		to.unasked = false
-		c.ask(now, uint32(to.token), c.boxes[to.token].Len())
+		c.ask(now, uint32(to.Token), c.boxes[to.Token].Len())
 	}
 }
 

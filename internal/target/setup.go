@@ -110,12 +110,12 @@ func (s *setup) explain(ctx context.Context, err error) error {
 func (s *setup) line() ([]byte, error) {
 	line, err := s.in.ReadSlice('\n')
 	if err != nil && len(line) > 0 { // it said something, but no line of this protocol
-		return nil, s.notMemcached(line)
+		return nil, notMemcached(line)
 	}
 	return bytes.TrimRight(line, "\r\n"), err
 }
 
-func (s *setup) notMemcached(answer []byte) error {
+func notMemcached(answer []byte) error {
 	but := ""
 	if what := other(answer); what != "" {
 		but = " but " + what
@@ -161,7 +161,7 @@ func (s *setup) probe(ctx context.Context) (string, error) {
 	}
 	version, found := bytes.CutPrefix(line, []byte("VERSION "))
 	if !found {
-		return "", s.notMemcached(line)
+		return "", notMemcached(line)
 	}
 	s.known = true
 	return string(version), nil

@@ -23,8 +23,8 @@ import (
 const (
 	// maxUnwritten bounds the bytes that one connection holds back because the kernel takes no more.
 	maxUnwritten = 4 << 20
-	// readBytes is what one read takes at most. It is the largest transfer that package poll makes at its lowest cost.
-	readBytes = 64 << 10
+	// readBytes is what one read takes at most.
+	readBytes = poll.RawBytes
 	// maxReads bounds how often one connection is read before the others have their turn: enough for a reply of a megabyte.
 	maxReads = 20
 )
@@ -99,7 +99,7 @@ func Memcached(ctx context.Context, cfg Config) (*MemcachedTarget, error) {
 			c, err := m.dial(ctx, addrs[to%len(addrs)])
 			if err != nil {
 				_ = m.Close()
-				return nil, fmt.Errorf("connection %d of %d: %w", i+1, cfg.Conns, explainLimit(err))
+				return nil, fmt.Errorf("connection %d of %d: %w", i+1, cfg.Conns, err)
 			}
 			m.conns = append(m.conns, c)
 		}
@@ -117,7 +117,7 @@ func Memcached(ctx context.Context, cfg Config) (*MemcachedTarget, error) {
 		for _, addr := range addrs {
 			if err := m.clients.pace(ctx, addr); err != nil {
 				_ = m.Close()
-				return nil, fmt.Errorf("connection to keep in step: %w", explainLimit(err))
+				return nil, fmt.Errorf("connection to keep in step: %w", err)
 			}
 		}
 		if err := m.clients.keepStep(ctx); err != nil {
@@ -145,10 +145,10 @@ func (m *MemcachedTarget) Issue(now clock.Instant, rec *reqlog.Record, op *workl
 	}
 	c := m.conns[int(client)/m.cfg.Shards%m.own]
 	rec.Attempts = 1
-	if c.state != up {
+	if c.State != poll.Up {
 		// The connection was offered the request in time; that there is none is not the generator's fault.
 		rec.Sent = now
-		m.judge(rec, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
+		m.cfg.judge(rec, load.Reply{At: now, Outcome: load.Broken, Queued: -1, Service: -1})
 		return
 	}
 	if c.full(m.cfg.Window) {
@@ -157,7 +157,7 @@ func (m *MemcachedTarget) Issue(now clock.Instant, rec *reqlog.Record, op *workl
 	if c == nil {
 		m.counters.WindowFull++
 		rec.Attempts = 0
-		m.judge(rec, load.Reply{At: now, Outcome: load.NotSent, Queued: -1, Service: -1})
+		m.cfg.judge(rec, load.Reply{At: now, Outcome: load.NotSent, Queued: -1, Service: -1})
 		return
 	}
 	before := len(c.out)
@@ -181,12 +181,12 @@ func (m *MemcachedTarget) Flush(clock.Instant) {
 	for i := 0; i < len(m.dirty); i++ { // a connection that turns out to be lost may have others written to
 		c := m.dirty[i]
 		c.dirty = false
-		if c.state != up {
+		if c.State != poll.Up {
 			continue // lost since; its requests have been settled
 		}
 		// The clock is read again: encoding a long batch took a while, and others were written before this one.
 		m.stamp(c, m.cfg.Clock.Now())
-		if c.blocked {
+		if c.Blocked {
 			continue // the kernel will say when it takes more
 		}
 		if err := m.write(c); err != nil {
@@ -198,27 +198,19 @@ func (m *MemcachedTarget) Flush(clock.Instant) {
 
 // write writes what a connection has to send. What the kernel does not take stays, and the poller tells when it takes more.
 func (m *MemcachedTarget) write(c *conn) error {
-	n, err := poll.Write(c.fd, c.out[c.written:])
-	if err != nil && !again(err) {
+	n, err := c.Send(c.out[c.written:])
+	if err != nil {
 		return err
 	}
 	c.written += n
 	if c.written == len(c.out) {
 		c.out, c.written = c.out[:0], 0
 		c.taken, c.takenPart = c.pending.tail, 0
-		if c.blocked {
-			c.blocked = false
-			return m.poller.Modify(c.fd, c.token, false)
-		}
 		return nil
 	}
 	m.counters.SocketFull++
 	c.take(n)
 	c.compact()
-	if !c.blocked {
-		c.blocked = true
-		return m.poller.Modify(c.fd, c.token, true)
-	}
 	return nil
 }
 
@@ -233,14 +225,7 @@ func (m *MemcachedTarget) Wait(until clock.Instant) {
 		if m.clients != nil {
 			m.clients.turn(now)
 		}
-		n, _, err := m.poller.Wait(m.events, m.pause(now, until))
-		if err != nil {
-			// Only a programming error gets here: the poller retries what can be retried.
-			panic(fmt.Sprintf("target: %v", err))
-		}
-		for i := range m.events[:n] {
-			m.handle(&m.events[i])
-		}
+		m.look(m.pause(now, until))
 		if m.cfg.Model != nil {
 			m.modelTurn(now, until)
 		}
@@ -267,12 +252,25 @@ func (m *MemcachedTarget) pause(now, until clock.Instant) time.Duration {
 	return max(clock.Wall(m.cfg.Clock, until.Sub(now))-m.cfg.Spin, 0)
 }
 
+// look handles what is ready, for which it waits up to a while, and returns how many connections are.
+func (m *MemcachedTarget) look(pause time.Duration) (ready int) {
+	ready, _, err := m.poller.Wait(m.events, pause)
+	if err != nil {
+		// Only a programming error gets here: the poller retries what can be retried.
+		panic(fmt.Sprintf("target: %v", err))
+	}
+	for i := range m.events[:ready] {
+		m.handle(&m.events[i])
+	}
+	return ready
+}
+
 func (m *MemcachedTarget) handle(e *poll.Event) {
 	c := m.conns[e.Token]
-	switch c.state {
-	case connecting:
+	switch c.State {
+	case poll.Connecting:
 		m.connected(c)
-	case up:
+	case poll.Up:
 		if e.Writable {
 			if err := m.write(c); err != nil {
 				m.lose(c)
@@ -290,14 +288,8 @@ func (m *MemcachedTarget) read(c *conn) {
 	for range maxReads {
 		// What the parser could not use yet, the beginning of a line, stands before what is read now.
 		kept := copy(m.in, c.rest)
-		n, err := poll.Read(c.fd, m.in[kept:])
-		if err != nil {
-			if !again(err) {
-				m.lose(c)
-			}
-			return
-		}
-		if n == 0 || !m.consume(c, m.in[:kept+n]) {
+		n, err := c.Recv(m.in[kept:])
+		if err != nil || n > 0 && !m.consume(c, m.in[:kept+n]) {
 			m.lose(c)
 			return
 		}
@@ -367,7 +359,7 @@ func (m *MemcachedTarget) reply(c *conn, r *memproto.Reply, now clock.Instant) b
 	m.delivered = true
 	c.backoff = 0
 	if rec.Fate == reqlog.Pending {
-		m.judge(rec, answer)
+		m.cfg.judge(rec, answer)
 	} else {
 		m.counters.LateAfter++
 	}
@@ -399,16 +391,6 @@ func (c *conn) answer(rec *reqlog.Record, r *memproto.Reply, at clock.Instant) (
 	return answer, !multi || answer.Outcome != load.Answered
 }
 
-// judge decides a record's fate and hands it over.
-func (m *MemcachedTarget) judge(rec *reqlog.Record, r load.Reply) {
-	var slo time.Duration
-	if int(rec.Class) < len(m.cfg.SLOs) {
-		slo = m.cfg.SLOs[rec.Class]
-	}
-	load.Judge(rec, r, slo)
-	m.cfg.Settle(rec)
-}
-
 // Close settles what is pending as timed out and closes the connections.
 func (m *MemcachedTarget) Close() error {
 	now := m.cfg.Clock.Now()
@@ -421,7 +403,7 @@ func (m *MemcachedTarget) Close() error {
 		if m.clients == nil {
 			m.abandon(c, load.Reply{At: now, Outcome: load.Abandoned, Queued: -1, Service: -1})
 		}
-		errs = append(errs, m.disconnect(c))
+		errs = append(errs, c.disconnect())
 	}
 	return errors.Join(append(errs, m.poller.Close())...)
 }

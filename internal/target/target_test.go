@@ -14,6 +14,7 @@ import (
 	"spillway/clock"
 	"spillway/control"
 	"spillway/internal/load"
+	"spillway/internal/poll"
 	"spillway/internal/reqlog"
 	"spillway/workloads"
 )
@@ -182,12 +183,12 @@ func TestLostConnectionComesBack(t *testing.T) {
 	c.Flush(now)
 	c.seq = 5
 	c.wait(5)
-	if c.conns[0].state == up {
+	if c.conns[0].State == poll.Up {
 		t.Fatal("the connection is still there")
 	}
 	c.issue(0, workloads.Get, "k") // nobody to send it to, and it is told at once
 	c.wait(6)
-	c.until(func() bool { return c.conns[0].state == up })
+	c.until(func() bool { return c.conns[0].State == poll.Up })
 	c.issue(0, workloads.Get, "k")
 	c.wait(7)
 	if diff := cmp.Diff([]string{"ok", "ok", "failed", "failed", "failed", "failed", "ok"}, c.fates()); diff != "" {
@@ -215,19 +216,19 @@ func TestServerGone(t *testing.T) {
 	var pauses []time.Duration
 	for range 12 {
 		conn := c.conns[0]
-		for conn.state == down && hand.now < conn.retryAt {
+		for conn.State == poll.Down && hand.now < conn.retryAt {
 			pauses = append(pauses, conn.backoff)
 			hand.now = conn.retryAt
 		}
 		for range 1000 { // the refusal comes as an event, at once
 			c.Wait(hand.now)
-			if conn.state == down && conn.retryAt > hand.now {
+			if conn.State == poll.Down && conn.retryAt > hand.now {
 				break
 			}
 		}
 	}
 	for i, p := range pauses {
-		if want := min(minBackoff<<i, maxBackoff); p != want {
+		if want := min(time.Millisecond<<i, time.Second); p != want {
 			t.Fatalf("pauses %v", pauses)
 		}
 	}
@@ -276,7 +277,7 @@ func TestOutOfStep(t *testing.T) {
 			if c.counters.OutOfStep != 1 {
 				t.Errorf("%+v", c.counters)
 			}
-			c.until(func() bool { return c.conns[0].state == up })
+			c.until(func() bool { return c.conns[0].State == poll.Up })
 			c.issue(0, workloads.Get, "c")
 			c.wait(3)
 			if got := c.fates()[2]; got != "ok" {
