@@ -28,10 +28,14 @@ var ErrHeldBack = errors.New("guard: held back: the server is overloaded")
 //	defer t.Close()
 //	client := &http.Client{Transport: t}
 //
-// Each scheme and host is a server of its own. A client that holds no credits and has nothing under way asks for one, by a request OPTIONS of
+// Each scheme and host is a server of its own, and kept for good: a Transport is for a service's few servers, not for any that a link may lead to. A client that holds no credits and has nothing under way asks for one, by a request OPTIONS of
 // the path that it asked for last, whose answer the server holds back until it has one (docs/adr/0015). A request counts as under way
 // until its body has been read or closed, as http.Client demands anyway.
 type Transport struct {
+	// Describe says the class of a request and its priority, as the server's handler does; its Token does not count. It is set before the first request, by
+	// whoever uses a control that goes by them, such as DAGOR. While it is nil all requests are of class 0 and the most important.
+	Describe func(*http.Request) control.Outgoing
+
 	base      http.RoundTripper
 	newClient func(*rand.Rand) *control.Outbox
 	clock     clock.Clock
@@ -77,7 +81,7 @@ type server struct {
 
 	mu       sync.Mutex
 	outbox   *control.Outbox
-	waiting  map[uint64]*letter // by token
+	waiting  map[uint64]chan verdict // of requests that wait to leave, by token; each has room for one
 	token    uint64
 	url      *url.URL // that was asked for last
 	asked    int      // questions so far
@@ -86,12 +90,7 @@ type server struct {
 	out      []control.Dispatch
 }
 
-// letter is a request that waits to leave.
-type letter struct {
-	leaves chan verdict // has room for one
-	gone   bool         // nobody waits for it any more
-}
-
+// verdict is what becomes of a request that waits to leave.
 type verdict struct {
 	sent   bool
 	demand int
@@ -105,7 +104,7 @@ func (t *Transport) server(u *url.URL) *server {
 	if s == nil {
 		rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 		s = &server{
-			of: t, name: strconv.FormatUint(rng.Uint64(), 16), outbox: t.newClient(rng), waiting: make(map[uint64]*letter),
+			of: t, name: strconv.FormatUint(rng.Uint64(), 16), outbox: t.newClient(rng), waiting: make(map[uint64]chan verdict),
 		}
 		t.mu.servers[key] = s
 	}
@@ -174,18 +173,23 @@ func (b *body) Close() error {
 
 // leave returns when the request may leave, with how many wait behind it.
 func (s *server) leave(r *http.Request) (demand int, err error) {
-	l := &letter{leaves: make(chan verdict, 1)}
+	var o control.Outgoing
+	if s.of.Describe != nil {
+		o = s.of.Describe(r)
+	}
+	leaves := make(chan verdict, 1)
 	s.mu.Lock()
 	s.token++
-	s.waiting[s.token] = l
+	o.Token = s.token
+	s.waiting[o.Token] = leaves
 	s.url = r.URL
-	s.do(s.outbox.Offer(s.of.clock.Now(), control.Outgoing{Token: s.token}, s.out[:0]))
+	s.do(s.outbox.Offer(s.of.clock.Now(), o, s.out[:0]))
 	if s.recalled && s.outbox.Len() > 0 {
 		s.ask(s.outbox.Len())
 	}
 	s.mu.Unlock()
 	select {
-	case v := <-l.leaves:
+	case v := <-leaves:
 		if !v.sent {
 			return 0, ErrHeldBack
 		}
@@ -194,13 +198,15 @@ func (s *server) leave(r *http.Request) (demand int, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.gone = true
 	select {
-	case v := <-l.leaves:
+	case v := <-leaves:
 		if v.sent { // in the last moment: it is given back
 			s.do(s.outbox.Hear(s.of.clock.Now(), control.Notice{Kind: control.Lost, Credits: -1}, s.out[:0]))
 		}
-	default: // its turn is still to come
+	default: // it counts as demand no more, and spends no credit when its turn would come
+		delete(s.waiting, o.Token)
+		_, out := s.outbox.Withdraw(s.of.clock.Now(), o.Token, s.out[:0])
+		s.do(out)
 	}
 	return 0, r.Context().Err()
 }
@@ -214,18 +220,13 @@ func (s *server) hear(n control.Notice) {
 
 // do does what the Outbox said. It is called with mu held.
 func (s *server) do(list []control.Dispatch) {
-	for i := 0; i < len(list); i++ { // may grow
-		d := list[i]
+	for _, d := range list {
 		if d.Kind == control.Inform {
 			s.ask(d.Demand)
 			continue
 		}
-		l := s.waiting[d.Token]
+		s.waiting[d.Token] <- verdict{sent: d.Kind == control.Send, demand: d.Demand}
 		delete(s.waiting, d.Token)
-		l.leaves <- verdict{sent: d.Kind == control.Send, demand: d.Demand}
-		if l.gone && d.Kind == control.Send {
-			list = s.outbox.Hear(s.of.clock.Now(), control.Notice{Kind: control.Lost, Credits: -1}, list)
-		}
 	}
 	s.out = list[:0]
 	if s.timer != nil {

@@ -263,7 +263,7 @@ func TestTransportGivesCreditsBack(t *testing.T) {
 		cancel()
 		received(t, given, context.Canceled.Error())
 		w.bank.grant(t, w.guard, 1)
-		synctest.Wait() // its turn comes, and it passes the credit on
+		synctest.Wait() // the credit is for those to come
 		for range 3 {
 			received(t, w.get(t.Context()), "200 hello <nil>")
 		}
@@ -271,6 +271,81 @@ func TestTransportGivesCreditsBack(t *testing.T) {
 		received(t, w.get(t.Context()), "no route")
 		w.wire.broken.Store(false)
 		received(t, w.get(t.Context()), "200 hello <nil>")
+	})
+}
+
+// A request that was given up while it waited is no demand any more, and takes no place in the queue.
+func TestTransportWithdraws(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newCreditWorld(t, 0, hello)
+		defer w.close()
+		ctx, cancel := context.WithCancel(t.Context())
+		var given [4]chan string // as many as may wait
+		for i := range given {
+			given[i] = w.get(ctx)
+		}
+		synctest.Wait()
+		cancel()
+		for _, g := range given {
+			received(t, g, context.Canceled.Error())
+		}
+		var gets [4]chan string
+		for i := range gets {
+			gets[i] = w.get(t.Context())
+			synctest.Wait()
+		}
+		received(t, gets[0], "") // none has had to make room
+		w.wire.said()
+		w.bank.grant(t, w.guard, 1)
+		for _, g := range gets {
+			received(t, g, "200 hello <nil>")
+		}
+		if got, want := w.wire.said(), "GET 3, GET 2, GET 1, GET 0"; got != want {
+			t.Errorf("the client said %q, want %q", got, want)
+		}
+	})
+}
+
+// What Describe says of a request decides at a client that goes by priorities.
+func TestTransportDescribes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stack, err := catalog.New("dagor", nil, catalog.Env{Cores: 1, SLO: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		level := &bank{} // what it grants are levels to this client: at 0 only the most important go
+		g, err := guard.NewFromStack(control.Stack{Controller: level}, guard.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		client := guard.NewTransport(&wire{handler: g.Handler(http.HandlerFunc(hello), nil)}, stack.NewClient)
+		defer client.Close()
+		client.Describe = func(r *http.Request) control.Outgoing {
+			return control.Outgoing{Priority: map[string]uint16{"/vital": 0, "/extra": 127}[r.URL.Path]}
+		}
+		ask := func(path string) error {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://service.test"+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := client.RoundTrip(r)
+			if err != nil {
+				return err
+			}
+			return resp.Body.Close()
+		}
+		if err := ask("/vital"); err != nil { // which is how the client hears the level
+			t.Fatal(err)
+		}
+		if err := ask("/extra"); !errors.Is(err, guard.ErrHeldBack) {
+			t.Errorf("what is less important than the level: %v, want that it is held back", err)
+		}
+		if err := ask("/vital"); err != nil {
+			t.Errorf("the most important: %v", err)
+		}
 	})
 }
 
