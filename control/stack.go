@@ -5,6 +5,13 @@ import (
 	"time"
 )
 
+// The policies of a lock's queue: what a request that would have to wait for the lock is judged by.
+const (
+	LockOff    = "off"    // everybody waits
+	LockQDelay = "qdelay" // the age of the oldest waiter (Protego's ASQM)
+	LockQLen   = "qlen"   // the number of waiters, each for the time that the lock is usually held (Svalinn)
+)
+
 // Stack is a whole overload control: what decides at the Gate, what stands at the queues within service, and what clients do. A name and
 // settings make one (package catalog); servers and the simulator put its parts where they belong.
 type Stack struct {

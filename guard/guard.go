@@ -165,7 +165,7 @@ func start(s control.Stack, gate *control.Gate, c Config) *Guard {
 	}
 	g.memory = &Semaphore{places: newPlaces(s.Memory, c.Clock, &g.mu.Mutex)}
 	if g.newLock == nil {
-		g.newLock = func() control.Section { return aqm.NewLock(aqm.LockConfig{Policy: aqm.LockOff}) }
+		g.newLock = func() control.Section { return aqm.NewLock(aqm.LockConfig{Policy: control.LockOff}) }
 	}
 	g.ticker = startTicker(c.Clock, g.tick)
 	return g

@@ -165,7 +165,7 @@ func TestMutex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(control.None{}, 0)
 		defer g.Close()
-		m := guard.NewMutex(aqm.NewLock(aqm.LockConfig{Policy: aqm.LockQDelay, Budget: time.Second}), clock.NewReal())
+		m := guard.NewMutex(aqm.NewLock(aqm.LockConfig{Policy: control.LockQDelay, Budget: time.Second}), clock.NewReal())
 		if !m.TryLock() || m.TryLock() {
 			t.Fatal("the lock is free once")
 		}

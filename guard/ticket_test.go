@@ -130,7 +130,7 @@ func TestNestedSectionsAreGivenBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newStackGuard(t, "none", full("wait"), control.GateConfig{Slots: 8})
 				defer g.Close()
-				outer, inner := g.NewMutex(), guard.NewMutex(aqm.NewLock(aqm.LockConfig{Policy: aqm.LockQLen}), clock.NewReal())
+				outer, inner := g.NewMutex(), guard.NewMutex(aqm.NewLock(aqm.LockConfig{Policy: control.LockQLen}), clock.NewReal())
 				if !inner.TryLock() {
 					t.Fatal("the inner lock is taken")
 				}

@@ -9,13 +9,6 @@ import (
 	"spillway/control"
 )
 
-// The policies of locks: what a request that would have to wait is judged by.
-const (
-	LockOff    = "off"    // everybody waits
-	LockQDelay = "qdelay" // the age of the oldest waiter (Protego's ASQM)
-	LockQLen   = "qlen"   // the number of waiters, each for the time that the lock is usually held (Svalinn)
-)
-
 // holdWeight is the weight of the last hold time in its running mean (Svalinn).
 const holdWeight = 0.8
 
@@ -28,9 +21,9 @@ type LockConfig struct {
 // Check returns an error that names what is out of range.
 func (c LockConfig) Check() error {
 	switch c.Policy {
-	case LockOff, LockQDelay, LockQLen:
+	case control.LockOff, control.LockQDelay, control.LockQLen:
 	default:
-		return fmt.Errorf("lock policy is %q, must be %s, %s or %s", c.Policy, LockOff, LockQDelay, LockQLen)
+		return fmt.Errorf("lock policy is %q, must be %s, %s or %s", c.Policy, control.LockOff, control.LockQDelay, control.LockQLen)
 	}
 	if c.Budget < 0 {
 		return fmt.Errorf("lock budget is %v, must not be negative", c.Budget)
@@ -104,9 +97,9 @@ func (l *lock) congested(now clock.Instant, r *control.Request) bool {
 		return false
 	}
 	switch l.config.Policy {
-	case LockQDelay:
+	case control.LockQDelay:
 		return r.Waited+l.parked.Age(now) > budget
-	case LockQLen:
+	case control.LockQLen:
 		return r.Waited+l.hold*time.Duration(l.parked.Len()) > budget
 	}
 	return false

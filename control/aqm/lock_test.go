@@ -47,20 +47,20 @@ func TestLockDropsBeforeWaiting(t *testing.T) {
 		config  time.Duration
 		want    control.Verdict
 	}{
-		{"free", aqm.LockQLen, nil, 1000, control.Request{Waited: budget + 1, Budget: budget}, 0, control.Admit},
-		{"nobody waits, however long it has been held", aqm.LockQDelay, []clock.Instant{200}, 5000, control.Request{Budget: budget}, 0, control.Wait},
-		{"oldest just young enough", aqm.LockQDelay, []clock.Instant{200, 800, 900}, 1000, control.Request{Budget: budget}, 0, control.Wait},
-		{"oldest too old", aqm.LockQDelay, []clock.Instant{200, 799, 900}, 1000, control.Request{Budget: budget}, 0, control.Reject},
-		{"its own waits count", aqm.LockQDelay, []clock.Instant{200, 900}, 1000, control.Request{Budget: budget, Waited: 101 * time.Microsecond}, 0, control.Reject},
-		{"the lock's budget", aqm.LockQDelay, []clock.Instant{200, 799}, 1000, control.Request{}, budget, control.Reject},
-		{"its own budget goes before the lock's", aqm.LockQDelay, []clock.Instant{200, 799}, 1000, control.Request{Budget: time.Second}, budget, control.Wait},
-		{"no budget at all", aqm.LockQDelay, []clock.Instant{200, 300}, 1e6, control.Request{}, 0, control.Wait},
-		{"a burst is young", aqm.LockQDelay, []clock.Instant{1000, 1000, 1000, 1000, 1000}, 1000, control.Request{Budget: budget}, 0, control.Wait},
-		{"but long: 4 × 56 µs", aqm.LockQLen, []clock.Instant{1000, 1000, 1000, 1000, 1000}, 1000, control.Request{Budget: budget}, 0, control.Reject},
-		{"3 × 56 µs", aqm.LockQLen, []clock.Instant{1000, 1000, 1000, 1000}, 1000, control.Request{Budget: budget}, 0, control.Wait},
-		{"3 × 56 µs and 33 µs before", aqm.LockQLen, []clock.Instant{1000, 1000, 1000, 1000}, 1000, control.Request{Budget: budget, Waited: 33 * time.Microsecond}, 0, control.Reject},
-		{"old, but short", aqm.LockQLen, []clock.Instant{200, 300}, 1000, control.Request{Budget: budget}, 0, control.Wait},
-		{"off", aqm.LockOff, []clock.Instant{200, 300, 300}, 1e6, control.Request{Budget: 1}, 1, control.Wait},
+		{"free", control.LockQLen, nil, 1000, control.Request{Waited: budget + 1, Budget: budget}, 0, control.Admit},
+		{"nobody waits, however long it has been held", control.LockQDelay, []clock.Instant{200}, 5000, control.Request{Budget: budget}, 0, control.Wait},
+		{"oldest just young enough", control.LockQDelay, []clock.Instant{200, 800, 900}, 1000, control.Request{Budget: budget}, 0, control.Wait},
+		{"oldest too old", control.LockQDelay, []clock.Instant{200, 799, 900}, 1000, control.Request{Budget: budget}, 0, control.Reject},
+		{"its own waits count", control.LockQDelay, []clock.Instant{200, 900}, 1000, control.Request{Budget: budget, Waited: 101 * time.Microsecond}, 0, control.Reject},
+		{"the lock's budget", control.LockQDelay, []clock.Instant{200, 799}, 1000, control.Request{}, budget, control.Reject},
+		{"its own budget goes before the lock's", control.LockQDelay, []clock.Instant{200, 799}, 1000, control.Request{Budget: time.Second}, budget, control.Wait},
+		{"no budget at all", control.LockQDelay, []clock.Instant{200, 300}, 1e6, control.Request{}, 0, control.Wait},
+		{"a burst is young", control.LockQDelay, []clock.Instant{1000, 1000, 1000, 1000, 1000}, 1000, control.Request{Budget: budget}, 0, control.Wait},
+		{"but long: 4 × 56 µs", control.LockQLen, []clock.Instant{1000, 1000, 1000, 1000, 1000}, 1000, control.Request{Budget: budget}, 0, control.Reject},
+		{"3 × 56 µs", control.LockQLen, []clock.Instant{1000, 1000, 1000, 1000}, 1000, control.Request{Budget: budget}, 0, control.Wait},
+		{"3 × 56 µs and 33 µs before", control.LockQLen, []clock.Instant{1000, 1000, 1000, 1000}, 1000, control.Request{Budget: budget, Waited: 33 * time.Microsecond}, 0, control.Reject},
+		{"old, but short", control.LockQLen, []clock.Instant{200, 300}, 1000, control.Request{Budget: budget}, 0, control.Wait},
+		{"off", control.LockOff, []clock.Instant{200, 300, 300}, 1e6, control.Request{Budget: 1}, 1, control.Wait},
 	} {
 		var entered []clock.Instant
 		for _, at := range c.entered {
@@ -73,7 +73,7 @@ func TestLockDropsBeforeWaiting(t *testing.T) {
 			t.Errorf("%s: %+v, want verdict %d", c.what, d, c.want)
 		}
 	}
-	l := lockOf(aqm.LockConfig{Policy: aqm.LockQDelay}, nil, 0, 0)
+	l := lockOf(aqm.LockConfig{Policy: control.LockQDelay}, nil, 0, 0)
 	if d := l.Enter(us, &control.Request{ID: 99, Budget: 1, Waited: 5}, control.WaitMode); d.Verdict != control.Wait {
 		t.Errorf("whoever insists on waiting gets %+v", d)
 	}
@@ -85,7 +85,7 @@ func TestLockDropsBeforeWaiting(t *testing.T) {
 // A condition variable drops by the age of its oldest waiter, under every policy but off.
 func TestCond(t *testing.T) {
 	t.Parallel()
-	for policy, last := range map[string]control.Verdict{aqm.LockQDelay: control.Reject, aqm.LockQLen: control.Reject, aqm.LockOff: control.Wait} {
+	for policy, last := range map[string]control.Verdict{control.LockQDelay: control.Reject, control.LockQLen: control.Reject, control.LockOff: control.Wait} {
 		c := aqm.NewCond(aqm.LockConfig{Policy: policy, Budget: 100 * time.Microsecond})
 		for id, at := range []clock.Instant{0, 50 * us, 100 * us} {
 			if d := c.Wait(at, &control.Request{ID: uint64(id)}); d.Verdict != control.Wait {
@@ -138,7 +138,7 @@ func TestLockConfigCheck(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]aqm.LockConfig{
 		`lock policy is "", must be off, qdelay or qlen`: {},
-		"lock budget is -1ns, must not be negative":      {Policy: aqm.LockQLen, Budget: -1},
+		"lock budget is -1ns, must not be negative":      {Policy: control.LockQLen, Budget: -1},
 	} {
 		if err := c.Check(); err == nil || err.Error() != want {
 			t.Errorf("%+v: %v, want %s", c, err, want)
@@ -150,7 +150,7 @@ func TestLockConfigCheck(t *testing.T) {
 func TestLockIsHandedOverInOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		policy := rapid.SampledFrom([]string{aqm.LockOff, aqm.LockQDelay, aqm.LockQLen}).Draw(t, "policy")
+		policy := rapid.SampledFrom([]string{control.LockOff, control.LockQDelay, control.LockQLen}).Draw(t, "policy")
 		l := aqm.NewLock(aqm.LockConfig{Policy: policy, Budget: 50})
 		now, lastID := clock.Instant(0), uint64(0)
 		holder, waiting := uint64(0), []uint64{}
@@ -162,7 +162,7 @@ func TestLockIsHandedOverInOrder(t *testing.T) {
 					holder = lastID
 				case d.Verdict == control.Wait && holder != 0:
 					waiting = append(waiting, lastID)
-				case d.Verdict != control.Reject || holder == 0 || policy == aqm.LockOff:
+				case d.Verdict != control.Reject || holder == 0 || policy == control.LockOff:
 					t.Fatalf("%+v while %d holds and %v wait", d, holder, waiting)
 				}
 			},
@@ -230,7 +230,7 @@ func lockRun(seed uint64, queues int) map[uint64]end {
 		Machine: machine.Spec{Cores: 1 + rng.IntN(4), Bus: machine.Bus{Total: 10e9, PerCore: 4e9}},
 	}
 	for range queues {
-		c.LockQueues = append(c.LockQueues, aqm.NewLock(aqm.LockConfig{Policy: aqm.LockOff}))
+		c.LockQueues = append(c.LockQueues, aqm.NewLock(aqm.LockConfig{Policy: control.LockOff}))
 	}
 	s := station.New(c)
 	ends, came := map[uint64]end{}, map[uint64]clock.Instant{}
@@ -275,7 +275,7 @@ func lockSteps(rng *rand.Rand) []machine.Step {
 }
 
 func TestLockDoesNotAllocate(t *testing.T) {
-	for _, policy := range []string{aqm.LockOff, aqm.LockQDelay, aqm.LockQLen} {
+	for _, policy := range []string{control.LockOff, control.LockQDelay, control.LockQLen} {
 		u := lockUser{lock: aqm.NewLock(aqm.LockConfig{Policy: policy, Budget: time.Millisecond})}
 		for range 100 {
 			u.turn()
@@ -311,7 +311,7 @@ func (u *lockUser) turn() {
 }
 
 func BenchmarkLock(b *testing.B) {
-	for _, policy := range []string{aqm.LockOff, aqm.LockQDelay, aqm.LockQLen} {
+	for _, policy := range []string{control.LockOff, control.LockQDelay, control.LockQLen} {
 		b.Run(policy, func(b *testing.B) {
 			u := lockUser{lock: aqm.NewLock(aqm.LockConfig{Policy: policy, Budget: time.Second})}
 			b.ReportAllocs()

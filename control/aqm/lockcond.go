@@ -25,7 +25,7 @@ func NewCond(c LockConfig) *Cond {
 // Wait parks r until Signal or Broadcast names it, or refuses it, with reason Lock, when what it has waited and the age of the oldest waiter
 // exceed its budget. The verdict is never Admit: whoever has nothing to wait for does not call it.
 func (c *Cond) Wait(now clock.Instant, r *control.Request) control.Decision {
-	if budget := c.config.budget(r); c.config.Policy != LockOff && budget > 0 && r.Waited+c.parked.Age(now) > budget {
+	if budget := c.config.budget(r); c.config.Policy != control.LockOff && budget > 0 && r.Waited+c.parked.Age(now) > budget {
 		return control.Decision{Verdict: control.Reject, Reason: control.Lock}
 	}
 	c.parked.Push(now, r)

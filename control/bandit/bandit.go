@@ -27,7 +27,7 @@ type Bandit interface {
 // Names returns the names of all bandits, the published default first.
 func Names() []string { return []string{"egreedy", "thompson", "ucb", "fixed", "oracle"} }
 
-// Config says which bandit to make, and with what constants. Constants that a bandit does not have are not looked at.
+// Config says which bandit to make, and with what constants. Constants that a bandit does not have are not looked at, except for Capacity, which is a bandit in itself.
 type Config struct {
 	Name     string
 	Arms     int                     // N
@@ -43,9 +43,9 @@ func (c *Config) Check() error {
 	switch {
 	case !slices.Contains(Names(), c.Name):
 		return fmt.Errorf("bandit is %q, must be one of %s", c.Name, strings.Join(Names(), ", "))
-	case !(c.Omega > 0 && c.Omega <= 1): // written so that it catches NaN too
+	case c.Name == "egreedy" && !(c.Omega > 0 && c.Omega <= 1): // written so that it catches NaN too
 		return fmt.Errorf("omega is %v, must be above 0 and at most 1", c.Omega)
-	case !(c.Epsilon >= 0 && c.Epsilon <= 1):
+	case (c.Name == "egreedy" || c.Name == "thompson") && !(c.Epsilon >= 0 && c.Epsilon <= 1):
 		return fmt.Errorf("epsilon is %v, must be from 0 to 1", c.Epsilon)
 	case c.Name == "fixed" && c.Capacity < 1:
 		return fmt.Errorf("capacity is %d, must be at least 1 with bandit fixed", c.Capacity)

@@ -199,6 +199,19 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// What a bandit does not have need not be given, and is not looked at.
+func TestOnlyOwnConstantsCount(t *testing.T) {
+	t.Parallel()
+	for _, c := range []bandit.Config{
+		{Name: "ucb"}, {Name: "ucb", Omega: math.NaN(), Epsilon: 7}, {Name: "fixed", Capacity: 2}, {Name: "thompson", Epsilon: 0.3, Rand: rng(1)},
+	} {
+		c.Arms = 4
+		if _, err := bandit.New(c); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 // Whatever rewards it gets, a bandit chooses one of its arms.
 func TestChoicesAreArms(t *testing.T) {
 	t.Parallel()

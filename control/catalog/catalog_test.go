@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"reflect"
 	"strings"
@@ -249,5 +250,29 @@ func BenchmarkGate(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/request")
 			})
 		}
+	}
+}
+
+// TestNumbersAreFinite: no setting of any controller takes what is no number, or one without end.
+func TestNumbersAreFinite(t *testing.T) {
+	t.Parallel()
+	tried := 0
+	for _, name := range catalog.Names() {
+		e, _ := catalog.Describe(name)
+		for _, s := range e.Settings {
+			if s.Type != "float" {
+				continue
+			}
+			for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+				tried++
+				_, err := catalog.New(name, map[string]any{s.Name: x}, env)
+				if err == nil || !strings.Contains(err.Error(), s.Name+" is ") {
+					t.Errorf("%s with %s %v: %v", name, s.Name, x, err)
+				}
+			}
+		}
+	}
+	if tried < 100 {
+		t.Errorf("only %d settings were tried", tried)
 	}
 }

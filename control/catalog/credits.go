@@ -77,7 +77,7 @@ func newSvalinn(c credit.SvalinnConfig, env Env) (control.Stack, error) {
 
 // lockQueues returns what makes the queues of locks under a policy; nil when everybody waits.
 func lockQueues(policy string, budget time.Duration) func() control.Section {
-	if policy == credit.LockOff {
+	if policy == control.LockOff {
 		return nil
 	}
 	return func() control.Section { return aqm.NewLock(aqm.LockConfig{Policy: policy, Budget: budget}) }

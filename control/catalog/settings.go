@@ -102,6 +102,8 @@ func convert(field reflect.Value, key string, value any) error {
 		return fmt.Errorf("%s is %v, must be a whole number", key, quote(value))
 	case "float":
 		switch {
+		case v.CanFloat() && (math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)):
+			return fmt.Errorf("%s is %v, must be a finite number", key, v.Float())
 		case v.CanFloat():
 			field.SetFloat(v.Float())
 		case v.CanInt():

@@ -44,13 +44,6 @@ func (c ClientConfig) pool(cores int) PoolConfig {
 	return PoolConfig{Cores: cores, RTT: c.RTT, ClientDelay: c.Delay}
 }
 
-// The policies of a lock's queue, by which the laws with a delay budget turn requests away that would have to wait too long for the lock.
-const (
-	LockOff    = "off"    // everybody waits
-	LockQDelay = "qdelay" // by the age of the oldest waiter
-	LockQLen   = "qlen"   // by the number of waiters and how long the lock is held
-)
-
 // share is which share of the objective the queueing delay may take where no delay is set. It is what Breakwater's thresholds come to (0.4 of
 // the SLO, at every service time that was published) and what Svalinn and Protego had in Svalinn's synthetic experiments (200 µs of
 // 500 µs). Their other experiments had between 0.16 and 0.6, so it is no more than a start.

@@ -24,7 +24,7 @@ type ProtegoConfig struct {
 // update every 400 µs of which the first 200 µs are skipped. The authors' own are K = 4, A = 0.0005, 200 µs and 100 µs.
 func DefaultProtego() ProtegoConfig {
 	return ProtegoConfig{
-		Skip: 200 * time.Microsecond, Update: 400 * time.Microsecond, K: 10, Increase: 0.001, Lock: LockQDelay, ClientConfig: DefaultClient(),
+		Skip: 200 * time.Microsecond, Update: 400 * time.Microsecond, K: 10, Increase: 0.001, Lock: control.LockQDelay, ClientConfig: DefaultClient(),
 	}
 }
 
@@ -42,7 +42,7 @@ func (c ProtegoConfig) Check() error {
 	case !(c.Increase >= 0 && c.Increase <= Window):
 		return fmt.Errorf("a is %v, must be from 0 to %d", c.Increase, Window)
 	}
-	if err := oneOf("lock", c.Lock, LockOff, LockQDelay, LockQLen); err != nil {
+	if err := oneOf("lock", c.Lock, control.LockOff, control.LockQDelay, control.LockQLen); err != nil {
 		return err
 	}
 	return c.ClientConfig.Check()

@@ -2,7 +2,10 @@ package credit
 
 import (
 	"fmt"
+	"math"
 	"time"
+
+	"spillway/control"
 )
 
 // SvalinnConfig are the settings of Svalinn's throughput loop.
@@ -42,7 +45,7 @@ func DefaultSvalinn() SvalinnConfig {
 		Prepare: 200 * time.Microsecond, Interval: 400 * time.Microsecond, Step: 1,
 		Utility: ThroughputUtility, DropBound: 0.10, PowerCap: 55,
 		Comparator: DeadbandComparator, Deadband: 0.05, Slope: 0.1,
-		Label: Lazy, Perturb: true, Late: Wait, Lock: LockQLen, ClientConfig: DefaultClient(),
+		Label: Lazy, Perturb: true, Late: Wait, Lock: control.LockQLen, ClientConfig: DefaultClient(),
 	}
 }
 
@@ -61,6 +64,8 @@ func (c SvalinnConfig) Check() error {
 		return fmt.Errorf("drop_bound is %v, must be above 0 and at most 1", c.DropBound)
 	case !(c.PowerCap > 0):
 		return fmt.Errorf("power_cap is %v, must be above 0", c.PowerCap)
+	case math.IsNaN(c.Slope) || math.IsInf(c.Slope, 0):
+		return fmt.Errorf("slope is %v, must be a finite number", c.Slope)
 	case !(c.Deadband >= 0):
 		return fmt.Errorf("deadband is %v, must not be negative", c.Deadband)
 	}
@@ -72,7 +77,7 @@ func (c SvalinnConfig) Check() error {
 		{"comparator", c.Comparator, []string{DeadbandComparator, SimpleComparator, SlopeComparator}},
 		{"label", c.Label, []string{Lazy, Strict}},
 		{"late", c.Late, []string{Wait, Lose}},
-		{"lock", c.Lock, []string{LockOff, LockQDelay, LockQLen}},
+		{"lock", c.Lock, []string{control.LockOff, control.LockQDelay, control.LockQLen}},
 	} {
 		if err := oneOf(t.name, t.value, t.allowed...); err != nil {
 			return err

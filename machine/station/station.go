@@ -64,6 +64,7 @@ type Reply struct {
 	Reason  control.Reason // control.NoReason when the request was served
 	Queued  time.Duration  // arrival to first core, or to refusal
 	Service time.Duration  // first core to the end
+	Started bool           // it got that far; it may have been dropped afterwards
 	Client  uint32
 	Credits int32 // what the client is to be told; -1 for nothing
 	Poll    bool  // the answer to a question: Token is what Poll was given
@@ -340,7 +341,7 @@ func (s *Station) finish(now clock.Instant, e *entry, why control.Reason) {
 	e.request.Waited = e.waited + e.job.Waited()
 	s.actions = s.gate.Finish(now, e.request, service, why != control.NoReason, s.actions)
 	s.reply(Reply{
-		Token: e.token, Reason: why, Queued: began.Sub(e.request.Arrived), Service: service,
+		Token: e.token, Reason: why, Queued: began.Sub(e.request.Arrived), Service: service, Started: true,
 		Client: e.request.Client, Credits: s.credits(now, e, &e.request),
 	})
 	s.give(e.request.ID)

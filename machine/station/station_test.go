@@ -61,7 +61,7 @@ func TestQueuedAndService(t *testing.T) {
 		t.Errorf("queueing delay %v, want 9µs", got)
 	}
 	d.run(clock.Instant(time.Second))
-	if got, want := d.replies[2], (Reply{Token: 2, Queued: 10 * us, Service: 5 * us, Client: 2, Credits: -1}); got != want || d.at[2] != clock.Instant(15*us) {
+	if got, want := d.replies[2], (Reply{Token: 2, Queued: 10 * us, Service: 5 * us, Started: true, Client: 2, Credits: -1}); got != want || d.at[2] != clock.Instant(15*us) {
 		t.Errorf("%+v at %v, want %+v at 15µs", got, d.at[2], want)
 	}
 	if got := d.s.QueueDelay(d.now); got != 0 {

@@ -119,7 +119,7 @@ func TestLockQueueWithoutPolicyIsALock(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		cores, slots := rapid.IntRange(1, 4).Draw(t, "cores"), rapid.IntRange(0, 6).Draw(t, "slots")
-		off := func() control.Section { return aqm.NewLock(aqm.LockConfig{Policy: aqm.LockOff, Budget: 1}) }
+		off := func() control.Section { return aqm.NewLock(aqm.LockConfig{Policy: control.LockOff, Budget: 1}) }
 		queues := [...][]control.Section{nil, {limit.NewSection(1, control.Lock), limit.NewSection(1, control.Lock)}, {off(), off()}}
 		var drivers [len(queues)]*driver
 		var waits [len(queues)]*witness
@@ -166,7 +166,7 @@ func TestDroppedInNestedSectionsHoldsNothing(t *testing.T) {
 		cores := rapid.IntRange(1, 4).Draw(t, "cores")
 		budget := time.Duration(rapid.IntRange(1, 2000).Draw(t, "budget"))
 		sections := []control.Section{
-			aqm.NewLock(aqm.LockConfig{Policy: aqm.LockQDelay}), aqm.NewLock(aqm.LockConfig{Policy: aqm.LockQLen}),
+			aqm.NewLock(aqm.LockConfig{Policy: control.LockQDelay}), aqm.NewLock(aqm.LockConfig{Policy: control.LockQLen}),
 			limit.NewSection(rapid.IntRange(1, 2).Draw(t, "outer places"), control.Memory),
 			limit.NewSection(rapid.IntRange(1, 2).Draw(t, "inner places"), control.Memory),
 		}
