@@ -72,10 +72,13 @@ func reasonOf(err error) control.Reason {
 	return control.NoReason
 }
 
+// stubborn hides that waiters can be taken out of a section.
+type stubborn struct{ control.Section }
+
 func TestSemaphoreWaits(t *testing.T) {
 	t.Parallel()
 	for name, section := range map[string]control.Section{
-		"memsem": fixedMemory(t, 1), "limit, which cannot withdraw": limit.NewSection(1, control.Memory),
+		"memsem": fixedMemory(t, 1), "limit": limit.NewSection(1, control.Memory), "one that cannot withdraw": stubborn{limit.NewSection(1, control.Memory)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -255,7 +258,7 @@ func TestGrantAgainstCancelInSections(t *testing.T) {
 	t.Parallel()
 	const places, callers, rounds = 3, 12, 80
 	for name, section := range map[string]control.Section{
-		"memsem": fixedMemory(t, places), "limit": limit.NewSection(places, control.Memory),
+		"memsem": fixedMemory(t, places), "limit": limit.NewSection(places, control.Memory), "stubborn": stubborn{limit.NewSection(places, control.Memory)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,16 +10,16 @@ import (
 // Section lets a fixed number of requests be inside at once. It is a control.Section without any cleverness: what a memory semaphore
 // of fixed size, or a lock with a number of holders, amounts to.
 type Section struct {
-	places  int
-	why     control.Reason
-	inside  int
-	waiting []control.Request // in order of arrival; the first head of them have had their turn
-	head    int
+	places int
+	why    control.Reason
+	inside int
+	parked *control.Parked
 }
 
 var (
-	_ control.Section = (*Section)(nil)
-	_ control.Meter   = (*Section)(nil)
+	_ control.Withdrawer = (*Section)(nil)
+	_ control.Section    = (*Section)(nil)
+	_ control.Meter      = (*Section)(nil)
 )
 
 // NewSection returns an empty section with room for places requests, which refuses for the reason why. It panics when places is less
@@ -28,7 +28,7 @@ func NewSection(places int, why control.Reason) *Section {
 	if places < 1 {
 		panic("limit: a section without places")
 	}
-	return &Section{places: places, why: why}
+	return &Section{places: places, why: why, parked: control.NewParked()}
 }
 
 // Enter lets r in while there is room. Otherwise Try refuses it and WaitMode parks it; WaitWithinBudget parks it only while the waiting
@@ -41,9 +41,7 @@ func (s *Section) Enter(now clock.Instant, r *control.Request, m control.Mode) c
 	case m == control.Try, m == control.WaitWithinBudget && r.Budget > 0 && r.Waited >= r.Budget:
 		return control.Decision{Verdict: control.Reject, Reason: s.why}
 	default:
-		parked := *r
-		parked.Arrived = now // of the wait, so that Leave can tell how long it was
-		s.waiting = append(s.waiting, parked)
+		s.parked.Push(now, r)
 		return control.Decision{Verdict: control.Wait}
 	}
 }
@@ -53,25 +51,21 @@ func (s *Section) Leave(now clock.Instant, _ *control.Request, out []control.Act
 	if s.inside == 0 {
 		panic("limit: a section is left that nobody is in")
 	}
-	if s.head == len(s.waiting) {
+	if s.parked.Len() == 0 {
 		s.inside--
-		s.waiting, s.head = s.waiting[:0], 0
 		return out
 	}
-	r := s.waiting[s.head]
-	s.head++
-	if s.head > len(s.waiting)/2 {
-		// Moving the rest down when half is gone costs each waiter less than one move, and keeps the memory to twice the queue.
-		n := copy(s.waiting, s.waiting[s.head:])
-		s.waiting, s.head = s.waiting[:n], 0
-	}
-	r.Waited += now.Sub(r.Arrived)
-	return append(out, control.Action{Kind: control.Resume, Request: r})
+	return append(out, control.Action{Kind: control.Resume, Request: s.parked.Pop(now)})
+}
+
+// Withdraw takes a waiter out. Nobody's turn comes by that.
+func (s *Section) Withdraw(_ clock.Instant, id uint64, out []control.Action) (removed bool, _ []control.Action) {
+	return s.parked.Withdraw(id), out
 }
 
 // Meters yields the places and who is inside and waiting.
 func (s *Section) Meters() iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
-		_ = yield("places", float64(s.places)) && yield("inside", float64(s.inside)) && yield("waiting", float64(len(s.waiting)-s.head))
+		_ = yield("places", float64(s.places)) && yield("inside", float64(s.inside)) && yield("waiting", float64(s.parked.Len()))
 	}
 }
