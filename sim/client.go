@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"math"
 	"time"
 
@@ -13,35 +12,13 @@ import (
 	"spillway/machine/station"
 )
 
-// Retry has a request go to another server when it was refused by its client's own control for the first one, or shed there: once, at
-// once. Its latency and its fate are those of the whole, from the instant at which it was due.
-type Retry struct {
-	// Budget is how many retries each request of a client earns it, so that retries are at most this share of what is asked, however many
-	// are refused. A client saves ten of them at most.
-	Budget float64
-	First  bool // every client's primary server is the first; otherwise they are spread evenly
-}
-
-// savedRetries is how many retries a client can save up: enough for a burst of refusals, little beside what it sends.
-const savedRetries = 10
-
-func (r *Retry) check(more int) error {
-	switch {
-	case more == 0:
-		return errors.New("a retry needs another server to go to; give at least two")
-	case !(r.Budget >= 0 && r.Budget <= 1):
-		return errors.New("the retry budget is a share of the requests between 0 and 1")
-	}
-	return nil
-}
-
 // clients are the sending ends of all connections: one Outbox for each client and server, made when the first request is due.
 type clients struct {
 	boxes  []*control.Outbox // by client·servers + server; nil altogether when clients just send
 	alarms evq.Alarms        // when each of them wants to be ticked
 	out    []control.Dispatch
-	saved  []float64 // retries, by client
-	count  uint32    // servers
+	saved  *load.Savings // retries; nil without
+	count  uint32        // servers
 }
 
 func (c *clients) init(config *Config) {
@@ -51,9 +28,7 @@ func (c *clients) init(config *Config) {
 		c.boxes = make([]*control.Outbox, n*int(c.count))
 		c.alarms.Grow(len(c.boxes))
 	}
-	if config.Retry != nil {
-		c.saved = make([]float64, n)
-	}
+	c.saved = config.Retry.Savings(n)
 }
 
 // index numbers the Outbox of a client for a server.
@@ -61,10 +36,7 @@ func (c *clients) index(client uint32, server uint8) uint32 { return client*c.co
 
 // primary returns the server that a client asks first.
 func (w *world) primary(client uint32) uint8 {
-	if len(w.servers) == 1 || w.Retry != nil && w.Retry.First {
-		return 0
-	}
-	return uint8(client % uint32(len(w.servers)))
+	return w.Retry.Primary(uint64(client), uint32(len(w.servers)))
 }
 
 // offer brings a request to what controls sending to its server.
@@ -156,20 +128,14 @@ func (w *world) do(now clock.Instant, i uint32, d control.Dispatch) {
 	}
 }
 
-// earn is what a client gets for every request that it is asked for.
-func (w *world) earn(client uint32) {
-	w.saved[client] = min(w.saved[client]+w.Retry.Budget, savedRetries)
-}
-
 // resend offers a request to the next server, if it may be retried. why and the times are what the server that shed it has said of it;
 // NoReason when its client's own control refused it.
 func (w *world) resend(now clock.Instant, token uint32, why control.Reason, queued, service time.Duration) bool {
 	f := &w.flights[token]
-	const nearlyWhole = 1 - 1e-9 // a tenth, ten times
-	if w.Retry == nil || f.second || w.saved[f.client] < nearlyWhole {
+	if f.second || !w.saved.Has(f.client) {
 		return false
 	}
-	w.saved[f.client]--
+	w.saved.Spend(f.client)
 	w.result.Retries++
 	f.second = true
 	f.rec.Reason, f.rec.Queued, f.rec.Service = uint8(why), queued, service

@@ -330,7 +330,7 @@ func TestEveryRequestHasOneFateAndOneEnd(t *testing.T) {
 			c.More = append(c.More, server())
 		}
 		if replicas > 1 && rapid.Bool().Draw(rt, "retries") {
-			c.Retry = &Retry{Budget: rapid.SampledFrom([]float64{0, 0.1, 0.5, 1}).Draw(rt, "budget"), First: rapid.Bool().Draw(rt, "first")}
+			c.Retry = &load.Retry{Budget: rapid.SampledFrom([]float64{0, 0.1, 0.5, 1}).Draw(rt, "budget"), First: rapid.Bool().Draw(rt, "first")}
 		}
 		var windows []*window
 		if rapid.IntRange(0, 3).Draw(rt, "control") > 0 {

@@ -49,7 +49,7 @@ type Config struct {
 	// More are further replicas of the server, each under a controller of its own. A client's primary server is its number modulo the number
 	// of servers, unless Retry says otherwise.
 	More  []station.Config
-	Retry *Retry // nil when what is refused or shed stays so
+	Retry *load.Retry // nil when what is refused or shed stays so
 
 	// NewClient makes a client's half of the control of one server, with random numbers of its own that follow from Seed; nil when clients
 	// just send. As on the wire, requests carry their client's demand only when there is one.
@@ -73,7 +73,7 @@ type Result struct {
 	Undrained int64         // requests under way or waiting at clients at the end of the drain, whose clients then stop waiting
 	CutShort  bool          // Stop said so; the tally was cut to End
 	Died      clock.Instant // when a server's RAM ran out, the first; clock.Never when none did
-	Events    int64         // instants at which something happened
+	Events    int64         // that were simulated, of which one instant may have several
 	InFlight  float64       // mean number of requests between sent and settled in the window
 	Waiting   float64       // mean number of requests that waited at their clients in the window
 	Retries   int64         // requests resent to another server, in the whole simulation
@@ -93,7 +93,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("%d servers, at most %d are supported", 1+len(c.More), maxServers)
 	}
 	if c.Retry != nil {
-		return c.Retry.check(len(c.More))
+		return c.Retry.Check(1 + len(c.More))
 	}
 	return nil
 }

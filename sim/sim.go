@@ -172,9 +172,7 @@ func (w *world) fire(now clock.Instant) {
 	f.priority = control.PriorityOf(w.Tally.Classes[rec.Class].Priority, rec.Seq)
 	f.steps, f.bytes = w.Costs.Steps(f.steps[:0], op)
 	w.link(token)
-	if w.Retry != nil {
-		w.earn(client)
-	}
+	w.saved.Earn(client)
 	f.server = w.primary(client)
 	w.offer(now, token)
 }

@@ -124,7 +124,7 @@ func (o *overload) simulated(t *testing.T, start clock.Instant) map[uint64]outco
 		Settled: func(r *reqlog.Record) { list[r.Seq] = outcomeOf(r) },
 	}
 	if o.retry {
-		c.Retry = &sim.Retry{Budget: 0.1}
+		c.Retry = &load.Retry{Budget: 0.1}
 	}
 	if _, err := sim.Run(c); err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func (o *overload) modelled(t *testing.T) (list map[uint64]outcome, r drive.Resu
 		SLOs: []time.Duration{overloadSLO, overloadSLO}, NewClient: client.NewClient, Seed: overloadSeed, Priorities: []uint8{0, 1},
 	}
 	if o.retry {
-		c.Retry = &target.Retry{Budget: 0.1}
+		c.Retry = &load.Retry{Budget: 0.1}
 	}
 	r, err = drive.Run(t.Context(), drive.Plan{
 		Generator: o.generator(t, 0), Classes: o.classes(), Clock: stretched, Dial: 10 * time.Second,

@@ -84,7 +84,7 @@ func (s *simulation) config(p *Point, r *Result) (sim.Config, []control.Controll
 		Settled: func(rec *reqlog.Record) { r.Totals[0][rec.Fate]++ },
 	}
 	if retry := s.profile.Retry; retry != nil {
-		c.Retry = &sim.Retry{Budget: retry.Budget, First: retry.Primary == profiles.PrimaryFirst}
+		c.Retry = &load.Retry{Budget: retry.Budget, First: retry.Primary == profiles.PrimaryFirst}
 	}
 	var controllers []control.Controller
 	for i := range s.replicas() {

@@ -106,7 +106,7 @@ func (h *host) opener(url string, p *Point, clients *halves) (func(context.Conte
 		}
 	}
 	if retry := h.profile.Retry; retry != nil {
-		c.Retry = &target.Retry{Budget: retry.Budget, First: retry.Primary == profiles.PrimaryFirst}
+		c.Retry = &load.Retry{Budget: retry.Budget, First: retry.Primary == profiles.PrimaryFirst}
 	}
 	if h.modelled != nil {
 		c.Model = &target.Model{Network: h.modelled.spec.Network, Prompt: stack.NewClient != nil || h.profile.Retry != nil}

@@ -26,7 +26,7 @@ type clients struct {
 	boxes  []*control.Outbox // by the number of the connection; nil altogether when clients just send
 	alarms evq.Alarms        // when each of them wants to be ticked
 	out    []control.Dispatch
-	saved  []float64       // retries, by client; nil without
+	saved  *load.Savings   // retries; nil without
 	count  uint32          // connections of a client: servers that it may send to
 	first  int             // servers among which clients are spread, when each has one
 	last   []clock.Instant // by the number of the connection: when something last happened to its client's control of that server
@@ -41,9 +41,6 @@ type clients struct {
 
 	changed func(at clock.Instant) // is told when more or fewer requests are under way; nil for nobody
 }
-
-// savedRetries is how many retries a client can save up: enough for a burst of refusals, little beside what it sends.
-const savedRetries = 10
 
 // newClients returns the clients of m, whose connections stand: count for each client.
 func newClients(m *MemcachedTarget, count, servers int) *clients {
@@ -60,9 +57,7 @@ func newClients(m *MemcachedTarget, count, servers int) *clients {
 			c.boxes[i] = m.cfg.NewClient(dist.Stream(m.cfg.Seed, "client", server<<32|client))
 		}
 	}
-	if m.cfg.Retry != nil {
-		c.saved = make([]float64, len(m.conns)/count)
-	}
+	c.saved = m.cfg.Retry.Savings(len(m.conns) / count)
 	return c
 }
 
@@ -84,10 +79,7 @@ func (c *clients) index(f *flight) uint32 { return f.client*c.count + uint32(f.s
 
 // primary returns which of its connections a client uses first.
 func (c *clients) primary(client uint32) uint8 {
-	if c.count == 1 || c.cfg.Retry.First {
-		return 0
-	}
-	return uint8(c.global(client*c.count) % uint64(c.count))
+	return c.cfg.Retry.Primary(c.global(client*c.count), c.count)
 }
 
 // at returns the instant at which something happens on connection i that should have happened at t. It must not be before what has happened
@@ -107,9 +99,7 @@ func (c *clients) issue(now clock.Instant, rec *reqlog.Record, op *workloads.Op,
 	f := &c.list[token]
 	f.rec, f.client, f.away, f.handed, f.second, f.kept = *rec, client/uint32(c.cfg.Shards), false, false, false, false
 	f.offered = now
-	if c.saved != nil {
-		c.saved[f.client] = min(c.saved[f.client]+c.cfg.Retry.Budget, savedRetries)
-	}
+	c.saved.Earn(f.client)
 	f.server = c.primary(f.client)
 	c.link(token)
 	c.held++
@@ -249,15 +239,14 @@ func (c *clients) ask(now clock.Instant, i uint32, demand int) {
 // own control refused it.
 func (c *clients) resend(now clock.Instant, token uint32, r load.Reply) bool {
 	f := &c.list[token]
-	const nearlyWhole = 1 - 1e-9 // a tenth, ten times
-	if c.saved == nil || f.second || c.saved[f.client] < nearlyWhole {
+	if f.second || !c.saved.Has(f.client) {
 		return false
 	}
 	next := uint8((uint32(f.server) + 1) % c.count)
 	if c.conns[f.client*c.count+uint32(next)].State != poll.Up {
 		return false // what one server has shed did not fail because another is away
 	}
-	c.saved[f.client]--
+	c.saved.Spend(f.client)
 	f.second, f.away = true, false
 	f.rec.Reason, f.rec.Queued, f.rec.Service = uint8(r.Reason), r.Queued, r.Service
 	f.server = next

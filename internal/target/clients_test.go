@@ -306,7 +306,7 @@ func TestRetry(t *testing.T) {
 	var first, second []string
 	a, b := newFake(t, noting(&first, shedding)), newFake(t, noting(&second, plain))
 	both := a.addr + "," + strings.TrimPrefix(b.addr, "memcached://")
-	c := newClient(t, both, func(cfg *Config) { cfg.Retry, cfg.Conns = &Retry{Budget: 1, First: true}, 2 })
+	c := newClient(t, both, func(cfg *Config) { cfg.Retry, cfg.Conns = &load.Retry{Budget: 1, First: true}, 2 })
 	for i, kind := range []workloads.Kind{workloads.Get, workloads.Set, workloads.Delete, workloads.MultiGet} {
 		key := "k"
 		if kind == workloads.MultiGet {
@@ -343,7 +343,7 @@ func TestRetryHasABudget(t *testing.T) {
 	var first, second []string
 	a, b := newFake(t, noting(&first, shedding)), newFake(t, noting(&second, func(request) string { return "SERVER_ERROR overloaded codel\r\n" }))
 	both := a.addr + "," + strings.TrimPrefix(b.addr, "memcached://")
-	c := newClient(t, both, func(cfg *Config) { cfg.Retry, cfg.Conns = &Retry{Budget: 0.1}, 1 })
+	c := newClient(t, both, func(cfg *Config) { cfg.Retry, cfg.Conns = &load.Retry{Budget: 0.1}, 1 })
 	const all = 200
 	for i := range all {
 		c.issue(0, workloads.Get, "k")
@@ -382,7 +382,7 @@ func TestRetryAfterTheClientRefused(t *testing.T) {
 	both := a.addr + "," + strings.TrimPrefix(b.addr, "memcached://")
 	made := 0
 	c := newClient(t, both, func(cfg *Config) {
-		cfg.Retry, cfg.Conns = &Retry{Budget: 0.5}, 2
+		cfg.Retry, cfg.Conns = &load.Retry{Budget: 0.5}, 2
 		cfg.NewClient = func(rng *rand.Rand) *control.Outbox {
 			if made++; made == 1 || made == 4 { // of the first client for the first server, of the second for the second
 				return control.NewOutbox(&refusing{}, control.OutboxConfig{})
@@ -423,14 +423,14 @@ func (free) Ask(clock.Instant, int) bool                             { return fa
 func TestControlledRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, plain)
-	for name, change := range map[string]func(*Config){
-		"one server":      func(c *Config) { c.Retry = &Retry{Budget: 0.1} },
-		"a budget of two": func(c *Config) { c.Addr += ",127.0.0.1:1"; c.Retry = &Retry{Budget: 2} },
+	for want, change := range map[string]func(*Config){
+		"give at least two": func(c *Config) { c.Retry = &load.Retry{Budget: 0.1} },
+		"between 0 and 1":   func(c *Config) { c.Addr += ",127.0.0.1:1"; c.Retry = &load.Retry{Budget: 2} },
 	} {
 		cfg := Config{Addr: f.addr, Conns: 1, Clock: clock.NewReal(), Timeout: time.Second, Settle: func(*reqlog.Record) {}}
 		change(&cfg)
-		if _, err := Memcached(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "budget between 0 and 1") {
-			t.Errorf("%s: %v", name, err)
+		if _, err := Memcached(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 	cfg := Config{Addr: f.addr, Conns: 1, Clock: clock.NewReal(), Timeout: time.Second, Settle: func(*reqlog.Record) {}, Priorities: []uint8{1}}
@@ -462,7 +462,7 @@ func TestNothingIsAllocatedUnderControl(t *testing.T) {
 	}
 	c := newClient(t, "memcached://"+strings.Join(addrs, ","), func(cfg *Config) {
 		cfg.Timings, cfg.NewClient, cfg.Priorities = true, wallet(control.OutboxConfig{Queue: 16, MaxAge: time.Second}), []uint8{1}
-		cfg.Retry = &Retry{Budget: 1}
+		cfg.Retry = &load.Retry{Budget: 1}
 	})
 	settled, twice := 0, 0
 	c.cfg.Settle = func(r *reqlog.Record) {

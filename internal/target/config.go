@@ -37,14 +37,9 @@ type Config struct {
 	NewClient  func(rng *rand.Rand) *control.Outbox
 	Seed       uint64
 	Priorities []uint8 // business priority by class, 0 the most important, which requests say; nil when they say none
-	Retry      *Retry  // of requests that were refused; nil for none
-}
 
-// Retry has a request that is shed, or refused by its own client, sent again at once, to the next of several servers. Addr then lists
-// them in their order, and every client is connected to each.
-type Retry struct {
-	Budget float64 // retries that a first attempt earns its sender, so that they cannot amplify an overload: 0.1 is one in ten
-	First  bool    // every request goes to the first server first; otherwise those of client i to server i modulo their number
+	// Retry is of requests that were refused; nil for none. Addr then lists the servers in their order, and every client is connected to each.
+	Retry *load.Retry
 }
 
 // Values for what a Config leaves open.
@@ -69,10 +64,10 @@ func (c *Config) check() error {
 		return fmt.Errorf("%d connections, at most %d: must not fall and not be above %d", c.Conns, c.MaxConns, Most)
 	case c.Shard < 0 || c.Shard >= c.Shards || c.Conns < c.Shards:
 		return fmt.Errorf("sender %d of %d with %d connections: each sender needs one", c.Shard, c.Shards, c.Conns)
-	case c.Retry != nil && (len(split(c.Addr)) < 2 || !(c.Retry.Budget >= 0 && c.Retry.Budget <= 1)):
-		return errors.New("retries need at least two servers, and a budget between 0 and 1")
 	case c.Timeout <= 0:
 		return fmt.Errorf("timeout %v: must be longer than 0", c.Timeout)
+	case c.Retry != nil:
+		return c.Retry.Check(len(split(c.Addr)))
 	}
 	return nil
 }

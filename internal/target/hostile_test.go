@@ -101,7 +101,7 @@ func TestRetryToAServerThatIsAway(t *testing.T) {
 	t.Parallel()
 	a, b := newFake(t, shedding), newFake(t, plain)
 	both := a.addr + "," + strings.TrimPrefix(b.addr, "memcached://")
-	c := newClient(t, both, func(cfg *Config) { cfg.Retry, cfg.Conns = &Retry{Budget: 1, First: true}, 1 })
+	c := newClient(t, both, func(cfg *Config) { cfg.Retry, cfg.Conns = &load.Retry{Budget: 1, First: true}, 1 })
 	b.close()
 	c.until(func() bool { return c.conns[1].State != poll.Up })
 	for i := range 3 {
@@ -113,8 +113,12 @@ func TestRetryToAServerThatIsAway(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if saved := c.clients.saved[0]; saved != 3 {
-		t.Errorf("%v retries are saved, want 3", saved)
+	saved := 0
+	for ; c.clients.saved.Has(0); saved++ {
+		c.clients.saved.Spend(0)
+	}
+	if saved != 3 {
+		t.Errorf("%d retries are saved, want 3", saved)
 	}
 }
 
