@@ -149,6 +149,18 @@ func TestOutcomesOfRepeats(t *testing.T) {
 	if got, want := decided(claim, rows[:4]), "undecided 4.00× at 100: base at 100, repeat 1, is not valid (little)"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	// A load that is missing may be the first, and the last.
+	for _, take := range []string{takeFirst, takeLast, takeMean} {
+		claim := claim
+		claim.Take, claim.HoldsAt = take, Known(1)
+		got := decided(claim, rows[2:6], func(r *Run) { r.Manifest.Planned, r.Manifest.Points = 9, make([]PointFacts, 4) })
+		if !strings.HasPrefix(got, "undecided") || !strings.Contains(got, "only 4 of 9 points were measured") {
+			t.Errorf("take %s: %s", take, got)
+		}
+		if got := decided(claim, rows[2:6]); !strings.HasPrefix(got, "holds") {
+			t.Errorf("take %s of all there is: %s", take, got)
+		}
+	}
 	got := decided(claim, rows[2:6], func(r *Run) { r.Manifest.Planned, r.Manifest.Points = 9, make([]PointFacts, 4) })
 	if want := "undecided 4.50× (4.00×–5.00×) at 100: only 4 of 9 points were measured (1 of 2 repeats are below the threshold)"; got != want {
 		t.Errorf("got %s, want %s", got, want)

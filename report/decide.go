@@ -27,8 +27,12 @@ func (e *evaluation) result(baseline string, places []place, at func(*place) fig
 		figures = append(figures, places[i].figure(e, at))
 	}
 	if missing := e.run.unmeasured(); missing != "" && e.claim.At == "" {
-		// What is not there may be the load that decides.
-		figures = append(figures, figure{doubts: []string{missing}})
+		// What is not there may be the load that decides. It stands where the way of taking one looks for that.
+		place := len(figures)
+		if e.claim.Take == takeFirst {
+			place = 0
+		}
+		figures = slices.Insert(figures, place, figure{doubts: []string{missing}})
 	}
 	take := e.claim.Take
 	switch take {
