@@ -58,7 +58,7 @@ func openFinished(dir string, size int64) (*os.File, error) {
 	return f, nil
 }
 
-// finish lists a point, whose rows, series and histograms have been written.
+// finish has a point listed, whose series and histograms have been written, once its rows are.
 func (w *Writer) finish(p *Point) error {
 	if len(p.Rows) == 0 {
 		return nil
@@ -68,12 +68,22 @@ func (w *Writer) finish(p *Point) error {
 		at.Cells = append(at.Cells, finishedCell{c.Class, c.Location, c.Demand.number, c.Granted.number, c.Served.number})
 	}
 	line, err := json.Marshal(at)
-	if err == nil {
-		_, err = w.finished.Write(append(line, '\n')) // in one piece, so that only the last line can be torn
-	}
 	if err != nil {
 		return fmt.Errorf("results: %w", err)
 	}
+	w.unlisted = append(append(w.unlisted, line...), '\n')
+	return nil
+}
+
+// list appends to the list what finish has said, in one piece, so that only the last line can be torn.
+func (w *Writer) list() error {
+	if len(w.unlisted) == 0 {
+		return nil
+	}
+	if _, err := w.finished.Write(w.unlisted); err != nil {
+		return fmt.Errorf("results: %w", err)
+	}
+	w.unlisted = w.unlisted[:0]
 	return nil
 }
 
@@ -115,7 +125,7 @@ func ReadInterrupted(dir string) (*Interrupted, error) {
 	path := filepath.Join(dir, manifestFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("results folder %s %w", dir, ErrNoRun)
+		return nil, noRun(dir)
 	}
 	if err != nil {
 		return nil, err
@@ -146,6 +156,14 @@ func ReadInterrupted(dir string) (*Interrupted, error) {
 	in.rows = slices.DeleteFunc(in.rows, func(r Row) bool { return !whole[r.Point()] })
 	in.Manifest.Points = slices.DeleteFunc(in.Manifest.Points, func(f PointFacts) bool { return !whole[f.point()] })
 	return in, nil
+}
+
+// noRun says why there is nothing to go on with: ErrNoRun.
+func noRun(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("results folder %s does not exist, so it %w", dir, ErrNoRun)
+	}
+	return fmt.Errorf("results folder %s %w", dir, ErrNoRun)
 }
 
 // accept takes lines of the list as long as what they say is there.
@@ -221,7 +239,7 @@ func Continue(in *Interrupted, m Manifest, order []string) (*Writer, error) {
 	for i := range in.points {
 		w.restoreCells(&in.points[i])
 	}
-	if err := errors.Join(w.writeReserve(), w.writePoints(), w.writeManifest()); err != nil {
+	if err := errors.Join(w.writeReserve(), w.writePoints(false), w.writeManifest(false)); err != nil {
 		return nil, errors.Join(once(err), w.trace.file.Close(), w.hlog.file.Close(), w.finished.Close())
 	}
 	// What followed from the points of before follows no longer.

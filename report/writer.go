@@ -47,6 +47,8 @@ type Writer struct {
 	hlog     *stream
 	log      *hist.LogWriter // into hlog
 	finished *os.File        // the points that are whole; see resume.go
+	unlisted []byte          // lines of finished to come
+	behind   int             // points that are not in the files that are written whole
 	cells    allocationSums  // of allocation.csv
 	made     bool            // the directory did not exist
 }
@@ -67,7 +69,7 @@ func NewWriter(dir string, m Manifest, order []string) (*Writer, error) {
 		w.order[label] = i
 	}
 	// All are there from the beginning, so that the folder can be read at any time.
-	if err := errors.Join(w.writeReserve(), w.writeManifest(), w.writePoints()); err != nil {
+	if err := errors.Join(w.writeReserve(), w.writeManifest(false), w.writePoints(false)); err != nil {
 		w.discard()
 		return nil, once(err)
 	}
@@ -206,10 +208,13 @@ func PointLabel(controller, load string, repeat int) string {
 	return fmt.Sprintf("%s/%s/%d", controller, load, repeat)
 }
 
+// mayLag is the share of the points by which the files that are written whole may be behind in a simulation: it brings points faster than all of
+// them could be written again for each. Those that were not written when it is killed are simulated again.
+const mayLag = 0.01
+
 // Add writes one point.
 func (w *Writer) Add(p *Point) error {
 	w.rows = append(w.rows, p.Rows...)
-	slices.SortStableFunc(w.rows, func(a, b Row) int { return w.place(&a) - w.place(&b) })
 	w.Manifest.Points = append(w.Manifest.Points, p.Facts)
 	w.cells.add(p)
 	var errs []error
@@ -221,12 +226,25 @@ func (w *Writer) Add(p *Point) error {
 			errs = append(errs, w.hlog.fail(w.log.Write(p.Rows[i].Tag(), p.Start.Sub(w.epoch()), p.Window, h)))
 		}
 	}
-	errs = append(errs, w.trace.fail(w.trace.w.Flush()), w.hlog.fail(w.hlog.w.Flush()), w.writePoints(), w.writeManifest())
-	// Last, so that what is listed is there.
-	if err := once(errs...); err != nil || p.Unfinished {
+	errs = append(errs, w.trace.fail(w.trace.w.Flush()), w.hlog.fail(w.hlog.w.Flush()))
+	if !p.Unfinished && once(errs...) == nil {
+		errs = append(errs, w.finish(p))
+	}
+	w.behind++
+	if w.Manifest.Ground != groundSim || float64(w.behind) > mayLag*float64(len(w.Manifest.Points)) {
+		errs = append(errs, w.write())
+	}
+	return once(errs...)
+}
+
+// write brings up to date what is written whole, and then the list of what is finished, so that what is listed is there.
+func (w *Writer) write() error {
+	w.behind = 0
+	again := w.Manifest.Ground == groundSim // if the power fails, what the disk does not have is simulated once more
+	if err := once(w.writePoints(again), w.writeManifest(again)); err != nil {
 		return err
 	}
-	return w.finish(p)
+	return w.list()
 }
 
 // epoch is what the intervals of histograms.hlog count from. A simulation has no calendar, so that the same seed gives the same bytes.
@@ -243,13 +261,16 @@ const groundSim = "sim"
 func (w *Writer) place(r *Row) int { return w.order[r.Point()] }
 
 // Rows returns what was written so far, in the order of points.csv.
-func (w *Writer) Rows() []Row { return w.rows }
+func (w *Writer) Rows() []Row {
+	slices.SortStableFunc(w.rows, func(a, b Row) int { return w.place(&a) - w.place(&b) })
+	return w.rows
+}
 
 // Dir returns the directory.
 func (w *Writer) Dir() string { return w.dir }
 
-// Update writes the manifest as it stands now.
-func (w *Writer) Update() error { return w.writeManifest() }
+// Update writes the manifest as it stands now, and all points.
+func (w *Writer) Update() error { return w.write() }
 
 // Close ends the run in the given state at the given time, and puts the streamed files in their place. What
 // follows from them is written by package report/document.
@@ -260,22 +281,22 @@ func (w *Writer) Close(at time.Time, state string, cause error) error {
 		w.Manifest.Error = cause.Error()
 	}
 	os.Remove(filepath.Join(w.dir, reserveFile))
-	errs := []error{w.writePoints(), w.writeManifest(), w.trace.commit(), w.hlog.commit()}
+	errs := []error{w.writePoints(false), w.writeManifest(false), w.list(), w.trace.commit(), w.hlog.commit()}
 	errs = append(errs, w.writeAllocation(), w.endFinished(state == StateComplete && once(errs...) == nil))
 	return Further(cause, errs...) // what it says already is not said again, and it is not returned
 }
 
-func (w *Writer) writePoints() error {
-	return writeWhole(filepath.Join(w.dir, pointsFile), func(out io.Writer) error { return CSV(out, w.rows) })
+func (w *Writer) writePoints(again bool) error {
+	return putWhole(filepath.Join(w.dir, pointsFile), func(out io.Writer) error { return CSV(out, w.Rows()) }, again)
 }
 
-func (w *Writer) writeManifest() error {
-	return writeWhole(filepath.Join(w.dir, manifestFile), func(out io.Writer) error {
+func (w *Writer) writeManifest(again bool) error {
+	return putWhole(filepath.Join(w.dir, manifestFile), func(out io.Writer) error {
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
 		return enc.Encode(&w.Manifest)
-	})
+	}, again)
 }
 
 // WriteFile writes a file so that it appears whole or not at all.
