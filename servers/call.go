@@ -50,7 +50,7 @@ type progress struct {
 	request  control.Request // as its Start action gave it
 	reason   control.Reason  // of the refusal, NoReason if it was executed
 	credits  int32           // to go with the reply; -1 for none
-	runnable clock.Instant   // since when it waits for a loop
+	runnable clock.Instant   // since when it waits, in Gate and run queue: its arrival, or the end of its last pause
 	failed   bool
 
 	inside     places        // of sections and locks
@@ -157,9 +157,7 @@ func attach(q *call, c *conn, k kind) *call {
 func (l *loop) freeCall(q *call) {
 	q.conn.held -= len(q.cmd.Value)
 	l.blocks.put(q.block)
-	if !q.w.Empty() { // most replies are written to the connection directly
-		q.w.Reset()
-	}
+	q.w.Reset() // also of what was found for a client that had gone before the reply was completed: the next one must not be given it
 	if cap(q.w.Buf) > maxKeptBytes {
 		q.w.Buf = nil
 	}

@@ -203,7 +203,7 @@ func (d *dispatch) queueDelay(now clock.Instant) time.Duration {
 	return max(d.mu.gate.QueueDelay(now), d.runQueueDelay(now))
 }
 
-// runQueueDelay returns for how long the oldest started call has been waiting for a loop.
+// runQueueDelay returns for how long the started call that is next for a loop has been waiting, in the Gate and for the loop.
 func (d *dispatch) runQueueDelay(now clock.Instant) time.Duration {
 	if q := d.mu.ready.head; q != nil {
 		return now.Sub(q.runnable)

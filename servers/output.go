@@ -87,13 +87,7 @@ func (o *output) compact() {
 	if o.at < keepBytes || o.at < len(o.w.Buf)/2 {
 		return
 	}
-	o.w.Buf = o.w.Buf[:copy(o.w.Buf, o.w.Buf[o.at:])]
-	n := copy(o.w.Refs, o.w.Refs[o.ref:])
-	clear(o.w.Refs[n:])
-	o.w.Refs = o.w.Refs[:n]
-	for i := range o.w.Refs {
-		o.w.Refs[i].At -= o.at
-	}
+	o.w.Forget(o.at, o.ref)
 	o.at, o.ref = 0, 0
 }
 

@@ -106,6 +106,18 @@ func (w *Writer) clear() {
 	w.result, w.hit, w.failure, w.value, w.first = Pending, false, "", w.value[:0], len(w.Refs)
 }
 
+// Forget removes the first bytes of Buf and the first refs of Refs, which have been sent, and makes room for more. It must not be called between a Hit and its End.
+func (w *Writer) Forget(bytes, refs int) {
+	w.Buf = w.Buf[:copy(w.Buf, w.Buf[bytes:])]
+	n := copy(w.Refs, w.Refs[refs:])
+	clear(w.Refs[n:])
+	w.Refs = w.Refs[:n]
+	for i := range w.Refs {
+		w.Refs[i].At -= bytes
+	}
+	w.first = n
+}
+
 // Empty reports whether w holds nothing.
 func (w *Writer) Empty() bool { return len(w.Buf) == 0 && len(w.Refs) == 0 }
 
