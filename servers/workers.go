@@ -68,6 +68,11 @@ func (w *Workers[T]) take() (e errand[T], ok bool) {
 func (w *Workers[T]) Submit(c Call, task T) Pause {
 	e := errand[T]{call: c, task: task, since: c.now()}
 	w.mu.Lock()
+	if w.mu.head > len(w.mu.queue)/2 { // workers that never run out of tasks never empty the queue
+		n := copy(w.mu.queue, w.mu.queue[w.mu.head:])
+		clear(w.mu.queue[n:])
+		w.mu.queue, w.mu.head = w.mu.queue[:n], 0
+	}
 	w.mu.queue = append(w.mu.queue, e)
 	w.mu.Unlock()
 	w.mu.ready.Signal()

@@ -108,6 +108,31 @@ func TestWorkersStopInBetween(t *testing.T) {
 	<-stopped
 }
 
+// TestWorkersQueueStaysSmall: the queue of workers that never run out of tasks takes as much memory as waits in it, not as much as has passed through it.
+// What waits is begun in the order in which it was submitted all the same.
+func TestWorkersQueueStaysSmall(t *testing.T) {
+	t.Parallel()
+	const waiting, tasks = 10, 10_000
+	var w Workers[int]
+	begun := make(chan int)
+	w.Start(1, func() func(int) { return func(i int) { begun <- i } })
+	defer w.Stop()
+	call := aCall()
+	for i := range tasks + waiting {
+		if i < tasks {
+			w.Submit(call, i)
+		}
+		if i >= waiting {
+			if got := <-begun; got != i-waiting {
+				t.Fatalf("%d was begun, want %d", got, i-waiting)
+			}
+		}
+	}
+	if n := cap(w.mu.queue); n > 8*waiting { // nobody is at it: all have been begun
+		t.Errorf("the queue has room for %d tasks, though no more than %d ever waited", n, waiting)
+	}
+}
+
 // TestWorkersAllocateNothing: a queue that has grown once is used again.
 func TestWorkersAllocateNothing(t *testing.T) {
 	var w Workers[int]
