@@ -64,14 +64,15 @@ func Open(c Config) (*Backend, error) {
 }
 
 // Close ends the workers, once they have done what they are at, and closes the store. What it holds in memory is flushed, except where there
-// is a log of it.
+// is a log of it; an error says that it could not be, and is lost.
 func (b *Backend) Close() error {
 	close(b.stop)
 	b.workers.Stop()
 	b.running.Wait()
 	b.pins.releaseAll() // of replies that nobody waits for any more
+	err := b.store.keep()
 	b.store.close()
-	return nil
+	return err
 }
 
 // work returns what does one task after the other. It keeps to its thread: memory for a large value is then where the last one was, in the thread's part

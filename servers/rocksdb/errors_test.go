@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/linxGnu/grocksdb"
+
+	"spillway/internal/memproto"
 )
 
 // filled returns the configuration of a closed store with some values in files.
@@ -205,6 +207,11 @@ func TestFullDisk(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
+	// A second line there after the disk was full would have ended the process.
+	log, err := os.ReadFile(filepath.Join(config.Dir, "LOG"))
+	if err != nil || bytes.Contains(log, []byte("[WARN]")) || bytes.Contains(log, []byte("[ERROR]")) {
+		t.Errorf("RocksDB has written of errors into its log (%v): %s", err, log)
+	}
 
 	if err := syscall.Mount("none", config.Dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
 		t.Fatal(err)
@@ -222,6 +229,88 @@ func TestFullDisk(t *testing.T) {
 	defer b.Close()
 	if _, err := b.Load(t.Context(), Published(100_000, 5), nil); err == nil || !strings.Contains(err.Error(), "free and this takes about") {
 		t.Errorf("more than the disk has room for: %v", err)
+	}
+}
+
+// TestFullDiskWithoutALog: a store that loses what was written to it when it ends says so.
+func TestFullDiskWithoutALog(t *testing.T) {
+	config := testConfig(t)
+	if err := syscall.Mount("none", config.Dir, "tmpfs", 0, "size=24m"); err != nil {
+		t.Skipf("a small disk of our own cannot be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(config.Dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	config.WAL, config.WriteBuffer = WALOff, 1<<20
+	value := strings.Repeat("0123456789", 50_000)
+	d := &direct{Backend: openBackend(t, config), t: t}
+	d.p.MaxItem = config.ItemLimit()
+	refused := ""
+	for i := 0; refused == "" && i < 200; i++ {
+		if got := d.do(fmt.Sprintf("set k%d 0 0 %d\r\n%s\r\n", i, len(value), value)); got != "STORED\r\n" {
+			refused = got
+		}
+	}
+	if !strings.Contains(refused, "the disk is full: free some of it") || strings.Contains(refused, "what was acknowledged is kept") {
+		t.Errorf("%q", refused)
+	}
+	if err := d.Close(); err == nil || !strings.Contains(err.Error(), "is lost, for there is no log of it") {
+		t.Errorf("it ended with %v", err)
+	}
+
+	d.Backend = openBackend(t, config)
+	if err := d.Close(); err != nil { // nobody wrote
+		t.Error(err)
+	}
+}
+
+// TestMakingWasBrokenOff: a directory in which the making of a store was broken off, by a kill or by a full disk, is one in which a store can be made. Nothing is
+// done to one that is only like that.
+func TestMakingWasBrokenOff(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(t *testing.T, c *Config){
+		"at once": func(*testing.T, *Config) {},
+		"without CURRENT": func(t *testing.T, c *Config) {
+			if err := os.WriteFile(filepath.Join(c.Dir, "MANIFEST-000001"), nil, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"before it was marked as ours": func(t *testing.T, c *Config) {
+			h := newHandles(c)
+			defer h.close()
+			var err error
+			if h.db, err = grocksdb.OpenDb(h.options, c.Dir); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := testConfig(t)
+			leave(t, &config)
+			marker := filepath.Join(config.Dir, unfinishedName)
+			if err := os.WriteFile(marker, nil, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			config.Create = false
+			if _, err := Open(config); err == nil || !strings.Contains(err.Error(), "is empty: --create makes an empty store in it") {
+				t.Errorf("%v", err)
+			}
+			config.Create = true
+			for i := range 2 {
+				d := &direct{Backend: openBackend(t, config), t: t, p: memproto.Parser{MaxItem: config.ItemLimit()}}
+				d.want("get k\r\n", map[int]string{0: "END\r\n", 1: valueReply("k", "x")}[i])
+				d.want("set k 0 0 1\r\nx\r\n", "STORED\r\n")
+				if err := d.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := os.Stat(marker); err == nil {
+					t.Error("the mark of an unfinished store is still there")
+				}
+			}
+		})
 	}
 }
 

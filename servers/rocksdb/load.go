@@ -240,10 +240,7 @@ func (l *loader) settle() error {
 }
 
 func (s *store) compact() error {
-	flush := grocksdb.NewDefaultFlushOptions()
-	defer flush.Destroy()
-	flush.SetWait(true)
-	if err := s.db.Flush(flush); err != nil {
+	if err := s.flush(); err != nil {
 		return err
 	}
 	options := grocksdb.NewCompactRangeOptions()
@@ -252,7 +249,7 @@ func (s *store) compact() error {
 	s.db.CompactRangeOpt(grocksdb.Range{}, options)
 	// It returns no error of its own.
 	if n := s.db.GetProperty(propertyPrefix + "background-errors"); n != "0" && n != "" {
-		return fmt.Errorf("compacting: RocksDB counts %s errors; its file LOG in %s says which, a full disk is the usual one", n, s.dir)
+		return fmt.Errorf("compacting: RocksDB counts %s errors in directory %s; a full disk is the usual one", n, s.dir)
 	}
 	return nil
 }

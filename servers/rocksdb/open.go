@@ -85,7 +85,9 @@ func newHandles(c *Config) *handles {
 	if c.Compaction == CompactionUniversal {
 		o.SetCompactionStyle(grocksdb.UniversalCompactionStyle)
 	}
-	o.SetInfoLogLevel(grocksdb.WarnInfoLogLevel)
+	// Debian's RocksDB ends the process when it writes to its own log a second time after the disk was full. So nothing goes there once the store is open:
+	// errors are told to those who ask, and counted among the properties.
+	o.SetInfoLogLevel(grocksdb.FatalInfoLogLevel)
 	o.SetKeepLogFileNum(2)
 	o.SetStatsDumpPeriodSec(0)
 	for _, r := range []*grocksdb.ReadOptions{h.read, h.pass, h.memory} {
@@ -106,13 +108,21 @@ func openStore(c *Config) (*handles, error) {
 	if err != nil {
 		return nil, err
 	}
+	if fresh {
+		if err = os.WriteFile(filepath.Join(c.Dir, unfinishedName), nil, 0o666); err != nil {
+			return nil, fmt.Errorf("making a store: %w", explain(err))
+		}
+	}
 	h := newHandles(c)
 	if h.db, err = grocksdb.OpenDb(h.options, c.Dir); err != nil {
 		h.close()
 		return nil, explainOpen(c.Dir, err)
 	}
 	if fresh {
-		if err = h.db.Put(h.logged, formatKey, formatValue); err != nil {
+		if err = h.db.Put(h.logged, formatKey, formatValue); err == nil {
+			err = os.Remove(filepath.Join(c.Dir, unfinishedName))
+		}
+		if err != nil {
 			h.close()
 			return nil, fmt.Errorf("directory %s: %w", c.Dir, explain(err))
 		}
@@ -130,6 +140,10 @@ func openStore(c *Config) (*handles, error) {
 	h.close()
 	return nil, err
 }
+
+// unfinishedName is the name of a file that is in a directory while its store is being made: what else is there is then of a start that was broken off, by a
+// kill or by a full disk, and there is nothing to lose.
+const unfinishedName = "spillway-unfinished"
 
 // inspect says whether the store is to be made, and what is wrong with its directory.
 func inspect(c *Config) (fresh bool, err error) {
@@ -155,19 +169,20 @@ func inspect(c *Config) (fresh bool, err error) {
 		return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == name || strings.HasPrefix(e.Name(), name+"-") })
 	}
 	switch {
+	case has(unfinishedName) || leftover(entries):
+		if !c.Create {
+			return false, fmt.Errorf("directory %s is empty: --create makes an empty store in it, --load fills one", c.Dir)
+		}
+		return true, nil
 	case has("CURRENT"):
 		return false, nil
 	case has("MANIFEST") || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) == ".sst" }):
 		return false, fmt.Errorf("directory %s is damaged: it has files of a store and no file CURRENT, which names the newest; restore it from a copy, or delete it", c.Dir)
-	case len(entries) > 0 && !leftover(entries):
-		return false, fmt.Errorf("directory %s is not empty and holds no store: choose another", c.Dir)
-	case !c.Create:
-		return false, fmt.Errorf("directory %s is empty: --create makes an empty store in it, --load fills one", c.Dir)
 	}
-	return true, nil
+	return false, fmt.Errorf("directory %s is not empty and holds no store: choose another", c.Dir)
 }
 
-// leftover reports whether entries are only what an opening leaves that was broken off at once.
+// leftover reports whether entries are none, or only what an opening leaves that was broken off at once.
 func leftover(entries []fs.DirEntry) bool {
 	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		name := e.Name()
@@ -192,8 +207,8 @@ func explainOpen(dir string, err error) error {
 
 // explain says what can be done about an error of the store.
 func explain(err error) error {
-	if strings.Contains(err.Error(), "No space left") {
-		return fmt.Errorf("the disk is full: free some of it and start again, what was acknowledged is kept (%w)", err)
+	if text := err.Error(); strings.Contains(text, "No space left") || strings.Contains(text, "no space left") {
+		return fmt.Errorf("the disk is full: free some of it and start again, what the log or a flush has is kept (%w)", err)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func (c *counts) deleted(r memproto.Result) {
 	c.deleteMisses.Add(1)
 }
 
-// propertyNames are RocksDB's names of its properties that are numbers. Those that are texts for people are in its own LOG.
+// propertyNames are RocksDB's names of its properties that are numbers. Those that are texts for people are left out.
 var propertyNames = []string{
 	"estimate-num-keys", "estimate-live-data-size", "total-sst-files-size", "live-sst-files-size", "num-files-at-level0", "num-files-at-level6",
 	"cur-size-active-mem-table", "cur-size-all-mem-tables", "size-all-mem-tables", "num-entries-active-mem-table", "num-entries-imm-mem-tables",

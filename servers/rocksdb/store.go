@@ -35,11 +35,14 @@ type store struct {
 		manifest *manifest // nil for a store that was not loaded
 	}
 	clean atomic.Bool // it was loaded and not been written to since
+
+	unlogged bool        // what is written is in memory until it is flushed, and nowhere else
+	wrote    atomic.Bool // anything at all, for a client
 }
 
 // newStore opens the store of c.
 func newStore(c *Config) (*store, error) {
-	s := &store{dir: c.Dir, ram: inMemory(c.Dir)}
+	s := &store{dir: c.Dir, ram: inMemory(c.Dir), unlogged: c.WAL == WALOff}
 	var err error
 	if s.handles, err = openStore(c); err != nil {
 		return nil, err
@@ -188,6 +191,7 @@ func (s *store) put(c *change, now int64, record []byte) (r memproto.Result, ver
 	if err := s.dirty(); err != nil {
 		return r, 0, record, err
 	}
+	s.wrote.Store(true)
 	h := header{version: s.version.Add(1), flags: c.flags, expires: c.expires}
 	record = append(appendHeader(record[:0], h), c.value...)
 	size := int64(len(c.value))
@@ -250,6 +254,7 @@ func (s *store) remove(key []byte, cas uint64, versioned bool, now int64) (mempr
 
 // erase deletes a key whose lock is held.
 func (s *store) erase(key []byte) error {
+	s.wrote.Store(true)
 	if s.large.size(key) == 0 {
 		return explained(s.db.Delete(s.write, key))
 	}
@@ -284,6 +289,25 @@ func (s *store) bury(key []byte, now int64) error {
 		return nil
 	}
 	return s.erase(key)
+}
+
+// keep writes to the disk what is in memory only, and says when that is lost with the store that is about to be closed.
+func (s *store) keep() error {
+	if !s.unlogged || !s.wrote.Load() {
+		return nil
+	}
+	if err := s.flush(); err != nil {
+		return fmt.Errorf("directory %s: what was written since the last flush is lost, for there is no log of it: %w", s.dir, err)
+	}
+	return nil
+}
+
+// flush writes to the disk what is in memory.
+func (s *store) flush() error {
+	options := grocksdb.NewDefaultFlushOptions()
+	defer options.Destroy()
+	options.SetWait(true)
+	return s.db.Flush(options)
 }
 
 // dirty notes, once and before the first change, that the store is not what it was loaded with any more.
