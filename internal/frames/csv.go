@@ -76,9 +76,9 @@ const (
 // may stand in any order and others beside them; without, they are date, perhaps time, open, high, low, close and perhaps volume. See dateForms for
 // the forms of dates. Where there are several names for a volume the first that counts ticks is taken.
 //
-// A row that is no bar, because a field is missing or no number, a price is not above 0, high and low do not enclose open and close, or a bar of its minute
-// has been read, is left out, counted and described in Found, which is valid with an error too. It is an error when there is nothing left, or less than was
-// left out.
+// A row that is no bar, because a field is missing or no number, a price is not above 0, a price or a volume is beyond what any market has, high and low do not
+// enclose open and close, or a bar of its minute has been read, is left out, counted and described in Found, which is valid with an error too. It is an error when
+// there is nothing left, or less than was left out.
 func Read(r io.Reader, c CSV) (*Frame, *Found, error) {
 	found := &Found{}
 	if err := c.Check(); err != nil {

@@ -101,7 +101,11 @@ func TestBadRowsAreToldOf(t *testing.T) {
 		"2018-01-02 18:08;1.2;1.3;1.1;1.25;-5\n" +
 		"2018-01-02 18:09;1.2;1.3;1.1;NaN;5\n" +
 		"2018-01-02 17:03;1.2;1.3;1.1;1.25;5\n" + // 33
-		"2018-01-02 16:59;1.2;1.3;1.1;1.25;5\n"
+		"2018-01-02 16:59;1.2;1.3;1.1;1.25;5\n" +
+		"2018-01-02 18:10;1.2;1.3;1e-320;1.25;5\n" + // 35
+		"2018-01-02 18:11;1.2;1e308;1.1;1.25;5\n" +
+		"2018-01-02 18:12;1.2;Inf;1.1;1.25;5\n" +
+		"2018-01-02 18:13;1.2;1.3;1.1;1.25;1e308\n"
 	f, found, err := Read(strings.NewReader(text), CSV{})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +113,8 @@ func TestBadRowsAreToldOf(t *testing.T) {
 	want := []BadRow{
 		{23, `"yesterday" is no date of the form 2006-01-02 15:04`}, {24, "there are 4 fields, at least 6 are needed"}, {25, `high: "high" is no number`},
 		{27, "high is below low"}, {28, "high is below open or close"}, {29, "low is above open or close"}, {30, "a price is not above 0"}, {31, "volume is negative"},
-		{32, `close: "NaN" is no number`}, {33, "a bar of this minute has been read already"},
+		{32, `close: "NaN" is no number`}, {35, "a price is not from 1e-30 to 1e+30"},
+		{36, "a price is not from 1e-30 to 1e+30"}, {37, "a price is not from 1e-30 to 1e+30"}, {38, "volume is above 1e+30"}, {33, "a bar of this minute has been read already"},
 	}
 	if diff := cmp.Diff(want, found.BadRows); diff != "" {
 		t.Error(diff)

@@ -61,11 +61,20 @@ type bar struct {
 	open, high, low, close, volume float64
 }
 
+// Prices and volumes are within these: what is beyond them no market has, and one of them would make the sums and returns of all rows infinite.
+const (
+	leastPrice = 1e-30
+	mostValue  = 1e30
+)
+
 // check says what is wrong with a bar by itself, "" if nothing is.
 func (b *bar) check() string {
 	for _, price := range [...]float64{b.open, b.high, b.low, b.close} {
-		if !(price > 0) || math.IsInf(price, 0) {
+		switch {
+		case !(price > 0):
 			return "a price is not above 0"
+		case price < leastPrice || price > mostValue:
+			return fmt.Sprintf("a price is not from %g to %g", leastPrice, mostValue)
 		}
 	}
 	switch {
@@ -75,8 +84,10 @@ func (b *bar) check() string {
 		return "high is below open or close"
 	case b.low > min(b.open, b.close):
 		return "low is above open or close"
-	case !(b.volume >= 0) || math.IsInf(b.volume, 0):
+	case !(b.volume >= 0):
 		return "volume is negative"
+	case b.volume > mostValue:
+		return fmt.Sprintf("volume is above %g", mostValue)
 	}
 	return ""
 }
