@@ -110,6 +110,10 @@ type Signals struct {
 	Levels     []Level       // named resources; owned by the driver, valid during the call
 }
 
+// ShortestInterval is the least time between two ticks that a controller's settings may ask for. Below it a second of virtual time takes
+// a simulator hours, and nothing that a driver measures is that fresh.
+const ShortestInterval = time.Microsecond
+
 // Controller decides which requests are served. It is not safe for concurrent use; its owner serialises.
 type Controller interface {
 	// Decide answers for one request at one stage. At AtDequeue the verdict Wait keeps the request at the head of the queue.

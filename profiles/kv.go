@@ -201,14 +201,19 @@ func keySize(text string) (int, dist.Dist, error) {
 	if text == "" {
 		return 0, nil, nil
 	}
-	if n, err := strconv.Atoi(text); err == nil {
-		if n < 1 {
-			return 0, nil, fmt.Errorf("%d: must be at least 1", n)
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		sizes, err := dist.Parse(text, dist.Bytes)
+		one, ok := sizes.(dist.Constant)
+		if !ok {
+			return 0, sizes, err
 		}
-		return n, nil, nil
+		n = int(one.Value) // 40B is 40: a single length that no key can have is refused, where those of a distribution are cut
 	}
-	sizes, err := dist.Parse(text, dist.Bytes)
-	return 0, sizes, err
+	if n < 1 {
+		return 0, nil, fmt.Errorf("%d: must be at least 1", n)
+	}
+	return n, nil, nil
 }
 
 // filled reports whether some class's misses are written back in the class called name.

@@ -78,8 +78,8 @@ func (c Config) Check() error {
 	switch {
 	case c.Parallelism < 0:
 		return fmt.Errorf("parallelism is %d, must not be negative", c.Parallelism)
-	case c.Window <= 0:
-		return fmt.Errorf("window is %v, must be above 0", c.Window)
+	case c.Window < control.ShortestInterval:
+		return fmt.Errorf("window is %v, must be at least %v", c.Window, control.ShortestInterval)
 	case c.Samples < 1:
 		return fmt.Errorf("samples is %d, must be at least 1", c.Samples)
 	case c.Probe < 0:

@@ -232,6 +232,7 @@ func TestCheck(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
 		"parallelism is -1": func(c *Config) { c.Parallelism = -1 },
 		"window is 0s":      func(c *Config) { c.Window = 0 },
+		"window is 999ns":   func(c *Config) { c.Window = control.ShortestInterval - 1 },
 		"samples is 0":      func(c *Config) { c.Samples = 0 },
 		"probe is -1ns":     func(c *Config) { c.Probe = -1 },
 		"stale is -1ns":     func(c *Config) { c.Stale = -1 },
@@ -257,7 +258,12 @@ func TestCheck(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	greedy := DefaultRate()
+	greedy.Samples = 1<<16 + 1
+	waits, fraction := DefaultMaxQWT(), DefaultFraction()
+	waits.Window, fraction.Interval = control.ShortestInterval-1, control.ShortestInterval-1
 	for want, err := range map[string]error{
+		"samples is 65537": greedy.Check(), "window is 999ns": waits.Check(), "interval is 999ns": fraction.Check(),
 		"limit is 0":       MaxQLConfig{}.Check(),
 		"limit is 0s":      MaxQWTConfig{}.Check(),
 		"utilisation is 0": FractionConfig{}.Check(),

@@ -38,6 +38,9 @@ func DefaultRate() RateConfig {
 	}
 }
 
+// maxRateSamples bounds the memory that a setting can ask for, half a megabyte.
+const maxRateSamples = 1 << 16
+
 // Check returns an error that names the setting that is out of range.
 func (c RateConfig) Check() error {
 	switch {
@@ -47,8 +50,8 @@ func (c RateConfig) Check() error {
 		return fmt.Errorf("target is %v, must not be negative", c.Target)
 	case c.Percentile <= 0 || c.Percentile > 1:
 		return fmt.Errorf("percentile is %v, must be a share above 0 and at most 1", c.Percentile)
-	case c.Samples < 1:
-		return fmt.Errorf("samples is %d, must be at least 1", c.Samples)
+	case c.Samples < 1 || c.Samples > maxRateSamples:
+		return fmt.Errorf("samples is %d, must be from 1 to %d", c.Samples, maxRateSamples)
 	case c.Timeout <= 0:
 		return fmt.Errorf("timeout is %v, must be above 0", c.Timeout)
 	case c.Smoothing < 0 || c.Smoothing >= 1:

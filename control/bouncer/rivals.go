@@ -84,8 +84,8 @@ func (c MaxQWTConfig) Check() error {
 		return fmt.Errorf("parallelism is %d, must not be negative", c.Parallelism)
 	case c.Limit <= 0:
 		return fmt.Errorf("limit is %v, must be above 0", c.Limit)
-	case c.Window <= 0:
-		return fmt.Errorf("window is %v, must be above 0", c.Window)
+	case c.Window < control.ShortestInterval:
+		return fmt.Errorf("window is %v, must be at least %v", c.Window, control.ShortestInterval)
 	case c.Samples < 1:
 		return fmt.Errorf("samples is %d, must be at least 1", c.Samples)
 	}
@@ -175,8 +175,8 @@ func (c FractionConfig) Check() error {
 		return fmt.Errorf("parallelism is %d, must not be negative", c.Parallelism)
 	case c.Utilisation <= 0 || c.Utilisation > 1:
 		return fmt.Errorf("utilisation is %v, must be above 0 and at most 1", c.Utilisation)
-	case c.Interval <= 0:
-		return fmt.Errorf("interval is %v, must be above 0", c.Interval)
+	case c.Interval < control.ShortestInterval:
+		return fmt.Errorf("interval is %v, must be at least %v", c.Interval, control.ShortestInterval)
 	case c.Smoothing < 0 || c.Smoothing >= 1:
 		return fmt.Errorf("smoothing is %v, must be at least 0 and below 1", c.Smoothing)
 	}

@@ -44,8 +44,8 @@ func (c Config) Check() error {
 	switch {
 	case !(c.Alpha >= 0 && c.Alpha <= 1): // written so that it catches NaN too
 		return fmt.Errorf("alpha is %v, must be from 0 to 1", c.Alpha)
-	case c.Period <= 0:
-		return fmt.Errorf("period is %v, must be above 0", c.Period)
+	case c.Period < control.ShortestInterval:
+		return fmt.Errorf("period is %v, must be at least %v", c.Period, control.ShortestInterval)
 	case c.BWWindow < 0 || c.BWWindow > maxWindow:
 		return fmt.Errorf("bw_window is %d, must be from 0 to %d", c.BWWindow, maxWindow)
 	case !(c.Target > 0 && c.Target <= 1):

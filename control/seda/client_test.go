@@ -1,6 +1,7 @@
 package seda_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -175,6 +176,8 @@ func TestCheck(t *testing.T) {
 		"target is -1ns":    func(c *seda.Config) { c.Target = -1 },
 		"percentile is 1.1": func(c *seda.Config) { c.Percentile = 1.1 },
 		"samples is 0":      func(c *seda.Config) { c.Samples = 0 },
+		"samples is 9223":   func(c *seda.Config) { c.Samples = math.MaxInt },
+		"samples is 65537":  func(c *seda.Config) { c.Samples = 1<<16 + 1 },
 		"timeout is -1ns":   func(c *seda.Config) { c.Timeout = -1 },
 		"smoothing is 1":    func(c *seda.Config) { c.Smoothing = 1 },
 		"err_i is 0.1":      func(c *seda.Config) { c.ErrI = 0.1 },
@@ -195,8 +198,12 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%v, want %q…", err, want)
 		}
 	}
-	if err := seda.Default().Check(); err != nil {
-		t.Error(err)
+	bound := seda.Default()
+	bound.Samples = 1 << 16
+	for _, c := range []seda.Config{seda.Default(), bound} {
+		if err := c.Check(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

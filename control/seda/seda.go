@@ -71,6 +71,9 @@ func Default() Config {
 	}
 }
 
+// maxSamples bounds the memory that a setting can ask for: half a megabyte a client, who has the room before the first reply.
+const maxSamples = 1 << 16
+
 // Check returns an error that names the setting that is out of range.
 func (c Config) Check() error {
 	switch {
@@ -80,8 +83,8 @@ func (c Config) Check() error {
 		return fmt.Errorf("target is %v, must not be negative", c.Target)
 	case c.Percentile < 0 || c.Percentile > 1:
 		return fmt.Errorf("percentile is %v, must be a share from 0 to 1", c.Percentile)
-	case c.Samples < 1:
-		return fmt.Errorf("samples is %d, must be at least 1", c.Samples)
+	case c.Samples < 1 || c.Samples > maxSamples:
+		return fmt.Errorf("samples is %d, must be from 1 to %d", c.Samples, maxSamples)
 	case c.Timeout < 0:
 		return fmt.Errorf("timeout is %v, must not be negative", c.Timeout)
 	case c.Smoothing < 0 || c.Smoothing >= 1:

@@ -3,6 +3,8 @@ package staging
 import (
 	"fmt"
 	"time"
+
+	"spillway/control"
 )
 
 // The orders in which requests are taken out of the staging queue.
@@ -73,8 +75,8 @@ func (c Config) Check() error {
 		return fmt.Errorf("normal_after is %v, must not be negative", c.NormalAfter)
 	case c.ResumeAfter < 0:
 		return fmt.Errorf("resume_after is %v, must not be negative", c.ResumeAfter)
-	case c.Interval <= 0:
-		return fmt.Errorf("interval is %v, must be above 0", c.Interval)
+	case c.Interval < control.ShortestInterval:
+		return fmt.Errorf("interval is %v, must be at least %v", c.Interval, control.ShortestInterval)
 	}
 	return c.checkThresholds()
 }

@@ -30,6 +30,7 @@ func TestCheck(t *testing.T) {
 		"negative calm":        func(c *staging.Config) { c.NormalAfter = -1 },
 		"negative pause":       func(c *staging.Config) { c.ResumeAfter = -1 },
 		"no interval":          func(c *staging.Config) { c.Interval = 0 },
+		"endless ticking":      func(c *staging.Config) { c.Interval = control.ShortestInterval - 1 },
 		"no distance to slow":  func(c *staging.Config) { c.Normal = c.Slow },
 		"no distance to stop":  func(c *staging.Config) { c.Resume = c.Stop },
 		"stop before slow":     func(c *staging.Config) { c.Slow = c.Stop },

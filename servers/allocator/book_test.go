@@ -206,6 +206,12 @@ func TestConfig(t *testing.T) {
 		"gone before lease": func(c *Config) { c.Absorb = int(c.Lease / c.Cycle) },
 		"keep":              func(c *Config) { c.Keep = -1 },
 		"cycle":             func(c *Config) { c.Cycle = 0 },
+		"cycle of years":    func(c *Config) { c.Cycle, c.Absorb = 500_000*time.Hour, 0 }, // six of them overflow
+		"absorb":            func(c *Config) { c.Absorb = mostCycles + 1 },
+		"floor":             func(c *Config) { c.Floor = 1.1 },
+		"negative floor":    func(c *Config) { c.Floor = -0.1 },
+		"floor of nothing":  func(c *Config) { c.Floor = math.NaN() },
+		"heavy":             func(c *Config) { c.Locations[0].Weight, c.Locations[1].Weight = 1e308, 1e308 },
 	} {
 		wrong := testConfig(2)
 		if err := wrong.Check(); err != nil {

@@ -51,10 +51,12 @@ func (c *Config) Check() error {
 		return fmt.Errorf("a budget of %g requests per second: it must be above 0", c.Budget)
 	case len(c.Classes) == 0 || len(c.Locations) == 0:
 		return errors.New("at least one class and one location are needed")
-	case c.Cycle < shortestCycle:
-		return fmt.Errorf("a cycle of %v: it must be at least %v", c.Cycle, shortestCycle)
-	case c.Keep < 0 || c.Absorb < 0:
-		return errors.New("cycles must not be negative")
+	case c.Cycle < shortestCycle || c.Cycle > longestCycle:
+		return fmt.Errorf("a cycle of %v: it must be at least %v and at most %v", c.Cycle, shortestCycle, longestCycle)
+	case c.Keep < 0 || c.Absorb < 0 || c.Absorb > mostCycles:
+		return fmt.Errorf("cycles must not be negative, nor more than %d", mostCycles)
+	case !(c.Floor >= 0 && c.Floor <= 1):
+		return fmt.Errorf("a floor of %g: it is a share of the baseline, from 0 to 1", c.Floor)
 	case c.Lease < leastLease*c.Cycle:
 		return fmt.Errorf("a lease of %v: with a cycle of %v it must be at least %v", c.Lease, c.Cycle, leastLease*c.Cycle)
 	case c.Absorb > 0 && time.Duration(c.Absorb)*c.Cycle <= c.Lease || c.Absorb > 0 && c.Absorb <= c.Keep:
@@ -82,10 +84,16 @@ func (c *Config) Check() error {
 	if !(weights > 0) {
 		return errors.New("no location has a weight above 0")
 	}
+	if math.IsInf(weights, 0) {
+		return errors.New("the locations' weights are too large to be added; what counts is only their proportion")
+	}
 	return nil
 }
 
 const (
+	// longestCycle and mostCycles keep what is computed of them, such as the end of a lease, within what a duration can hold.
+	longestCycle = 24 * time.Hour
+	mostCycles   = 100_000
 	// early is how many cycles before the end of the lease what a location has above its baseline ends. Those whom it was borrowed from confirm
 	// with every second word from them at the latest that they cannot take it back before; one to spare lets a report be lost at no cost.
 	early = 3
