@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,7 @@ type Axis struct {
 
 // Line is what one controller did, or what the model says could be done.
 type Line struct {
-	Label     string // of the controller; "optimum", "single queue" or "limit" for a reference
+	Label     string // of the controller; "optimum", "single queue" or "SLO" for a reference
 	Reference bool   // nothing that was measured
 	Look      Look
 	Points    []ChartPoint // by rising X
@@ -45,7 +46,7 @@ type ChartPoint struct {
 const (
 	LineOptimum = "optimum"
 	LineCeiling = "single queue"
-	LineLimit   = "limit"
+	LineSLO     = "SLO"
 )
 
 // curve is what a chart is drawn of: one metric.
@@ -59,8 +60,8 @@ var curves = []curve{
 	{"optimum-share", "Goodput as a share of the optimum", metricOptimumShare, "share of the optimum", "%", false},
 	{"latency-p50", "Median latency", "latency_p50_us", "p50 latency", "µs", true},
 	{"latency-p99", "99th percentile of latency", "latency_p99_us", "p99 latency", "µs", true},
-	{"shed", "Shed requests", "shed_ratio", "share of arrivals shed", "%", false},
-	{"dropped", "Drops by the server", "drop_ratio", "share of sent requests dropped", "%", false},
+	{"shed", "Shed requests", metricShed, "share of arrivals shed", "%", false},
+	{"dropped", "Turned away by the server", metricDrops, "share of sent requests rejected, dropped or expired", "%", false},
 }
 
 // Charts returns the figures of a run in a fixed order: by variant, by class, by metric. A figure of which nothing is known is left out; an
@@ -73,10 +74,17 @@ func (run *Run) Charts() (list []Chart) {
 	taken := map[string]bool{}
 	for _, variant := range g.variants {
 		for _, class := range g.shown() {
+			var shed Chart
 			for _, f := range curves {
 				c := run.chart(g, f, variant, class)
 				if !slices.ContainsFunc(c.Lines, func(l Line) bool { return !l.Reference }) {
 					continue
+				}
+				if f.metric == metricShed {
+					shed = c
+				}
+				if f.metric == metricDrops && sameCurves(&c, &shed) {
+					continue // the server shed all that was shed: a second figure of the same
 				}
 				c.ID = unique(taken, fragment(f.id, class, variant))
 				list = append(list, c)
@@ -84,6 +92,16 @@ func (run *Run) Charts() (list []Chart) {
 		}
 	}
 	return list
+}
+
+// sameCurves reports whether two figures show the same to the eye: every point of one within a thousandth of that of the other.
+func sameCurves(a, b *Chart) bool {
+	const eye = 0.001
+	return slices.EqualFunc(a.Lines, b.Lines, func(l, m Line) bool {
+		return l.Label == m.Label && slices.EqualFunc(l.Points, m.Points, func(p, q ChartPoint) bool {
+			return p.X == q.X && p.Y.Value.known == q.Y.Value.known && math.Abs(p.Y.Value.number-q.Y.Value.number) <= eye
+		})
+	})
 }
 
 // fragment joins names to an identifier of small letters, digits and hyphens.
@@ -187,7 +205,7 @@ func spread(lines []Line) float64 {
 	return high / low
 }
 
-// references adds what the model or the objective says to a chart: the optimum and the single-queue ceiling to one of goodput, the limit to one
+// references adds what the model or the objective says to a chart: the optimum and the single-queue ceiling to one of goodput, the SLO to one
 // of a latency.
 func (c *Chart) references(run *Run, rows []*Row) {
 	add := func(label string, of func(*Row) Value) {
@@ -210,7 +228,7 @@ func (c *Chart) references(run *Run, rows []*Row) {
 		add(LineCeiling, func(r *Row) Value { return r.CeilingRPS })
 	case c.Y.Unit == "µs":
 		percentile := map[string]float64{"latency_p50_us": 50, "latency_p99_us": 99}[c.Metric]
-		add(LineLimit, func(r *Row) Value { return run.promised(r.Class, percentile) })
+		add(LineSLO, func(r *Row) Value { return run.promised(r.Class, percentile) })
 	}
 }
 

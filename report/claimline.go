@@ -8,7 +8,7 @@ type ClaimLine struct {
 	Paper, Threshold, Ours       string // Ours has its interval in parentheses
 	Optimum, Ceiling, Limit      string
 	Outcome                      Outcome
-	Why                          string // why it is undecided, what else is to be known of the figure, and the profile's note
+	Why                          string // why it cannot hold or is undecided, what else is to be known of the figure, and the profile's note
 	Take                         string // which load counts: the claim's own word, or that load
 }
 
@@ -21,7 +21,7 @@ func (r *ClaimResult) Line() ClaimLine {
 	return ClaimLine{
 		Text: r.Claim.Text, Metric: r.Claim.Metric, Class: r.class(), Variant: r.Variant, Controller: r.Claim.Controller, Of: r.subject(), At: r.taken(),
 		Paper: r.claimUnit(r.Claim.Paper), Threshold: r.threshold(), Ours: r.ours(),
-		Optimum: r.Optimum.rate(), Ceiling: r.Ceiling.rate(), Limit: times(r.Limit), Outcome: r.Outcome, Why: r.explanation(), Take: take,
+		Optimum: r.Optimum.rate(), Ceiling: r.Ceiling.rate(), Limit: r.limit(), Outcome: r.Outcome, Why: r.explanation(), Take: take,
 	}
 }
 

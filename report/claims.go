@@ -37,6 +37,7 @@ type ClaimResult struct {
 	Outcome    Outcome
 	Reasons    []string // it is undecided
 	Remarks    []string
+	faulty     bool // the baseline served less than a single queue has to
 	figureUnit unit // of Ours
 	claimUnit  unit // of the thresholds, the same
 }
@@ -72,6 +73,7 @@ type figure struct {
 	atLeast  bool
 	optimum  Value
 	ceiling  Value
+	faulty   bool     // the baseline served less than a single queue has to
 	doubts   []string // why it decides nothing
 	remarks  []string
 }
@@ -391,6 +393,7 @@ func (e *evaluation) fault(f *figure, baseline string, base []*Row) {
 	served := goodput.pooled(e.run, base).value
 	share := over(served, f.ceiling)
 	if share.known && share.number < belowCeiling {
+		f.faulty = true
 		f.remarks = append(f.remarks, fmt.Sprintf("%s served %s of class %s at %s, %s of the single-queue ceiling: less than it had to, by its own fault",
 			baseline, served.rate(), e.class, f.load, share.percent()))
 	}

@@ -78,12 +78,12 @@ func TestOutcomes(t *testing.T) {
 		want  string
 	}{
 		"largest":        {goodput(""), rows(), "holds 4.00× at 200"},
-		"least":          {goodput("min"), rows(), "does not hold 2.00× at 100"},
+		"least":          {goodput("min"), rows(), "does not hold 2.00× at 100 (cannot hold: at most 2.00× is to be gained over a single queue on this machine)"},
 		"mean":           {goodput("mean"), rows(), "holds 3.00× at mean of all"},
-		"first":          {goodput("first"), rows(), "does not hold 2.00× at 100"},
+		"first":          {goodput("first"), rows(), "does not hold 2.00× at 100 (cannot hold: at most 2.00× is to be gained over a single queue on this machine)"},
 		"last":           {goodput("last"), rows(), "holds 3.00× at 300"},
 		"unheard of":     {goodput("median"), rows(), "undecided: there is no way to take median of several loads"},
-		"one load":       {with(goodput(""), func(c *Claim) { c.At = "100" }), rows(), "does not hold 2.00× at 100"},
+		"one load":       {with(goodput(""), func(c *Claim) { c.At = "100" }), rows(), "does not hold 2.00× at 100 (cannot hold: at most 2.00× is to be gained over a single queue on this machine)"},
 		"another load":   {with(goodput(""), func(c *Claim) { c.At = "400" }), rows(), "undecided: nothing was measured at 400 so far"},
 		"less is better": {Claim{Metric: "latency_p99_us", Over: []string{"base"}, HoldsAt: Known(5)}, rows(), "holds 5.00× at 200"},
 		"plain":          {Claim{Metric: "latency_p99_us", HoldsUnder: Known(250)}, rows(), "does not hold 300 µs at 300"},
@@ -106,7 +106,7 @@ func TestOutcomes(t *testing.T) {
 		},
 		"one fails anyhow": {
 			goodput("min"), rows(invalid(4)),
-			"does not hold 2.00× at 100 (not counted, and without influence on the outcome: ours at 200, repeat 1, is not valid (little))",
+			"does not hold 2.00× at 100 (cannot hold: at most 2.00× is to be gained over a single queue on this machine; not counted, and without influence on the outcome: ours at 200, repeat 1, is not valid (little))",
 		},
 		"unconverged": {
 			with(goodput(""), func(c *Claim) { c.At = "200" }), rows(unconverged(1)), "undecided 4.00× at 200: base had not converged at 200 in 1 of 1 repeats",
@@ -118,10 +118,15 @@ func TestOutcomes(t *testing.T) {
 		"nothing dropped": {Claim{Metric: "dropped", Over: []string{"base"}, Take: "first", HoldsAt: Known(1)}, rows(), "undecided: dropped of ours is 0 at 100, so there is no ratio"},
 		"its own fault": {
 			with(goodput(""), func(c *Claim) { c.At = "200" }), rows(func(l []Row) { l[1].GoodputRPS = Known(40) }),
-			"holds 5.00× at 200 (base served 40.0 of class all at 200, 80.0 % of the single-queue ceiling: less than it had to, by its own fault)",
+			"holds 5.00× at 200 (base served 40.0 of class all at 200, 80.0 % of the single-queue ceiling: less than it had to, by its own fault; above the limit of 2.00× for that reason)",
 		},
 		"regret":           {Claim{Metric: metricRegret, Controller: "base", Over: []string{"ours"}, Take: "first", HoldsUnder: Known(0.4)}, rows(), "does not hold 50.0 % at 100"},
 		"regret of no one": {Claim{Metric: metricRegret, HoldsUnder: Known(0.4)}, rows(), "undecided: no controller of the run is told the best capacity, so there is nothing to regret"},
+		"out of reach": {
+			with(goodput(""), func(c *Claim) { c.At = "200" }), rows(func(l []Row) { l[1].GoodputRPS, l[4].GoodputRPS = Known(40), Known(60) }),
+			"does not hold 1.50× at 200 (could hold by the baseline's fault only: at most 2.00× is to be gained over a single queue on this machine; " +
+				"base served 40.0 of class all at 200, 80.0 % of the single-queue ceiling: less than it had to, by its own fault)",
+		},
 	} {
 		if got := decided(tt.claim, tt.rows); got != tt.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, tt.want)
@@ -174,7 +179,7 @@ func TestBestBaseline(t *testing.T) {
 		at("a", 200, 1, 60, 100), at("b", 200, 1, 50, 200), at("ours", 200, 1, 120, 100),
 	}
 	got := decided(Claim{Metric: metricGoodput, Over: []string{"a", "b"}, HoldsAt: Known(2.1)}, rows)
-	if want := "holds 3.20× at 100\nholds 2.40× at 200\ndoes not hold 2.00× at 100 (the best at 100 was b)"; got != want {
+	if want := "holds 3.20× at 100\nholds 2.40× at 200\ndoes not hold 2.00× at 100 (cannot hold: at most 2.00× is to be gained over a single queue on this machine; the best at 100 was b)"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	got = decided(Claim{Metric: "latency_p99_us", Over: []string{"a", "b"}, HoldsAt: Known(1.5)}, rows)

@@ -143,7 +143,7 @@ func (run *Run) claimsSection(b *bytes.Buffer) {
 			fmt.Fprintf(b, " %s |", escape(r.Variant))
 		}
 		fmt.Fprintf(b, " %s | %s | %s | %s | %s | %s | %s | %s |\n", escape(r.subject()), escape(r.taken()), r.claimUnit(r.Claim.Paper),
-			r.threshold(), r.ours(), r.Optimum.rate(), r.Ceiling.rate(), times(r.Limit))
+			r.threshold(), r.ours(), r.Optimum.rate(), r.Ceiling.rate(), r.limit())
 	}
 	for i := range results {
 		if text := results[i].explanation(); text != "" {
@@ -183,7 +183,7 @@ const claimsDefinition = `
 confidence). A claim over baselines is a ratio turned so that more is better for the controller: controller over baseline where more of the
 metric is better, baseline over controller where less is. *at* is the load at which it was taken. *optimum* and *ceiling* are goodputs of the class
 at that load; *limit* is their ratio, the most that anybody can gain in goodput over an ideal single queue. What a ratio has beyond it is the
-baseline's fault. A point that is not valid, that is missing, or at which a controller had not converged decides nothing: a claim that hangs on one is
+baseline's fault, and no limit is shown then. A point that is not valid, that is missing, or at which a controller had not converged decides nothing: a claim that hangs on one is
 undecided.
 `
 
@@ -210,7 +210,7 @@ func (run *Run) terminalClaims(w io.Writer) error {
 		}
 		err := table.Append([]string{
 			strconv.Itoa(i + 1), shortened(printable(r.Claim.Text)), printable(of), printable(r.taken()), r.claimUnit(r.Claim.Paper), r.threshold(), r.ours(),
-			times(r.Limit), string(r.Outcome),
+			r.limit(), string(r.Outcome),
 		})
 		if err != nil {
 			return err

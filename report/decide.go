@@ -61,6 +61,7 @@ func (e *evaluation) result(baseline string, places []place, at func(*place) fig
 	} else if left := doubtsOf(counted, false); len(left) > 0 {
 		r.Remarks = append(r.Remarks, "not counted, and without influence on the outcome: "+left[0])
 	}
+	r.outOfReach(counted, take)
 	return r
 }
 
@@ -243,6 +244,9 @@ func (r *ClaimResult) show(e *evaluation, figures []figure, take string) {
 	r.Remarks = append(r.Remarks, chosen.remarks...)
 	if len(e.claim.Over) > 0 && e.metric.name == metricGoodput {
 		r.Limit = over(r.Optimum, r.Ceiling)
+	}
+	if r.faulty = chosen.faulty; r.beyondLimit() {
+		r.Remarks = append(r.Remarks, "above the limit of "+times(r.Limit)+" for that reason")
 	}
 	r.straddles(chosen)
 }

@@ -36,6 +36,7 @@ var looks = map[string]Look{
 	"maxqwt":              {"#3fa0dc", "diamond", nil},
 	"acceptfraction":      {"#009e73", "plus", nil},
 	"staging":             {"#d55e00", "diamond", nil},
+	"unknown":             {"#7f7f7f", "ring", dotted}, // of a server that does not say which controller it has
 
 	// Allocators.
 	"two-level":             {"#d55e00", "box", nil},
@@ -90,7 +91,7 @@ func Looks(labels []string) map[string]Look {
 
 // referenceLook returns the look of a line that nothing was measured of.
 func referenceLook(label string) Look {
-	if label == LineLimit {
+	if label == LineSLO {
 		return Look{Colour: "#c02020", Dash: dotted}
 	}
 	if label == LineCeiling {

@@ -113,8 +113,9 @@ type Capacity struct {
 	RPS        float64  `json:"rps"`
 	Analytic   bool     `json:"analytic,omitempty"`         // it follows from the model, nothing was probed
 	Bottleneck string   `json:"bottleneck,omitempty"`       // the resource that is full first: cores, bus, or a lock with its name
+	AtLeast    bool     `json:"at_least,omitempty"`         // it is not known: no rate close above RPS failed by the server's own fault
 	Low        float64  `json:"bracket_low_rps,omitempty"`  // the highest rate that held
-	High       float64  `json:"bracket_high_rps,omitempty"` // the lowest that did not; absent when none was found
+	High       float64  `json:"bracket_high_rps,omitempty"` // the lowest that the server failed; absent when none was found
 	Uncertain  bool     `json:"uncertain,omitempty"`        // it held in a short probe, and nothing was seen to hold for as long as a point takes
 	Remarks    []string `json:"remarks,omitempty"`          // on the search
 	Probes     []Probe  `json:"probes,omitempty"`
@@ -124,7 +125,8 @@ type Capacity struct {
 type Probe struct {
 	RPS        float64 `json:"offered_rps"`
 	Holds      bool    `json:"holds"`
-	Why        string  `json:"why,omitempty"` // it does not hold
+	Unknown    bool    `json:"unknown,omitempty"` // it failed by the generator's own fault, so nothing is known of the rate
+	Why        string  `json:"why,omitempty"`     // it does not hold, or is not known
 	GoodputRPS float64 `json:"goodput_rps"`
 	P99US      float64 `json:"latency_p99_us,omitempty"`
 }
@@ -209,7 +211,7 @@ func parseManifest(text []byte, name string) (*Manifest, error) {
 		SchemaVersion int `json:"schema_version"`
 	}
 	if err := json.Unmarshal(text, &version); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s is damaged: %w", name, err)
 	}
 	switch v := version.SchemaVersion; {
 	case v == 0:
@@ -220,7 +222,7 @@ func parseManifest(text []byte, name string) (*Manifest, error) {
 	}
 	var m Manifest
 	if err := json.Unmarshal(text, &m); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s is damaged: %w", name, err)
 	}
 	return &m, nil
 }

@@ -106,6 +106,7 @@ func (run *Run) summary(b *bytes.Buffer) {
 		fmt.Fprintf(b, " %s.", escape(strings.TrimSuffix(m.Error, ".")))
 	}
 	b.WriteString("\n\n" + capitalise(run.accounting()))
+	run.capacityDoubts(b)
 }
 
 // classesOf returns the classes of a comparison in its order.
@@ -220,15 +221,35 @@ func (run *Run) capacitySection(b *bytes.Buffer) {
 			Known(c.RPS).rate(), escape(c.Bottleneck))
 		return
 	}
+	if c.RPS == 0 {
+		b.WriteString("\n## Capacity\n\nThe search found none.")
+		capacityProbes(b, c)
+		return
+	}
+	control := "without any control"
+	if run.Manifest.Server.Target != "" { // it runs already, with a control or without
+		control = "under the control that the server has, if any,"
+	}
 	fmt.Fprintf(b, "\n## Capacity\n\nFactors of load are shares of %s requests per second: the highest rate that was found to keep every "+
-		"class's p99 within its limit, without any control and with nothing shed or failed.", Known(c.RPS).rate())
+		"class's p99 within its limit, %s and with nothing shed or failed.", c.bold(), control)
 	held := "which held"
 	if c.Uncertain {
 		held = "**which held in a short probe only**"
 	}
-	if c.High > 0 {
+	switch {
+	case c.High == 0 && len(c.Probes) > 0:
+		b.WriteString(" No rate was seen to fail by the server's own fault.")
+		if c.Uncertain {
+			b.WriteString(" **That one held in a short probe only.**")
+		}
+	case c.High > 0:
 		fmt.Fprintf(b, " The search ended between %s, %s, and %s, which did not.", Known(c.Low).rate(), held, Known(c.High).rate())
 	}
+	capacityProbes(b, c)
+}
+
+// capacityProbes writes what is to be said of a search, and what it saw.
+func capacityProbes(b *bytes.Buffer, c *Capacity) {
 	for i, remark := range c.Remarks {
 		if i == 0 {
 			b.WriteString("\n")
@@ -238,7 +259,10 @@ func (run *Run) capacitySection(b *bytes.Buffer) {
 	b.WriteString("\n\n| probe | offered/s | goodput/s | p99 | holds |\n|--:|--:|--:|--:|:--|\n")
 	for i, p := range c.Probes {
 		holds := "yes"
-		if !p.Holds {
+		switch {
+		case p.Unknown:
+			holds = "not known: " + escape(p.Why)
+		case !p.Holds:
 			holds = "no: " + escape(p.Why)
 		}
 		p99 := Value{}

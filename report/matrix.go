@@ -29,7 +29,7 @@ func (run *Run) matrices(b *bytes.Buffer, class string, pooled []Pooled) {
 	}
 	list = append(list,
 		matrix{"p99 of what was answered", func(p *Pooled) string { return p.P99.Value.micros() }},
-		matrix{"Shed, as a share of what was due, and dropped by the server, as a share of what was sent", func(p *Pooled) string {
+		matrix{"Shed, as a share of what was due, and turned away by the server, as a share of what was sent", func(p *Pooled) string {
 			return p.ShedRatio.Value.percent() + ", " + p.DropRatio.Value.percent()
 		}})
 	for _, m := range list {

@@ -43,6 +43,8 @@ const (
 	metricGain         = "served_gain"
 	metricLoss         = "served_loss"
 	metricGoodput      = "goodput_rps"
+	metricShed         = "shed_ratio"
+	metricDrops        = "drop_ratio"
 )
 
 // Metrics returns the names of what a claim can be about: the numeric columns of points.csv, and what is derived from them and from the

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"spillway/internal/hist"
 )
@@ -41,8 +42,8 @@ func (run *Run) factsOf(r *Row) *PointFacts {
 func ReadDir(dir string) (*Run, error) {
 	path := filepath.Join(dir, manifestFile)
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not a result directory: it has no %s", dir, manifestFile)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, missing(dir)
 	}
 	if err != nil {
 		return nil, err
@@ -67,6 +68,18 @@ func ReadDir(dir string) (*Run, error) {
 		}
 	}
 	return run, nil
+}
+
+// missing says why a directory has no manifest.
+func missing(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s does not exist", dir)
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s is a file, and a result is a directory", dir)
+	}
+	return fmt.Errorf("%s is not a result directory: it has no %s", dir, manifestFile)
 }
 
 func readPoints(path string) ([]Row, error) {

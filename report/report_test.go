@@ -345,7 +345,7 @@ func TestSchemaVersionIsChecked(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"schema_version": 3, "name": 5}`: "schema version 3, this loadgen reads versions 1 to 2; use the loadgen that wrote them",
 		`{"name": "x"}`:                    "no schema_version",
-		`{`:                                "manifest.json: unexpected end of JSON input",
+		`{`:                                "manifest.json is damaged: unexpected end of JSON input",
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, manifestFile), []byte(text), 0o666); err != nil {
@@ -357,6 +357,33 @@ func TestSchemaVersionIsChecked(t *testing.T) {
 	}
 	if _, err := ReadDir(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is not a result directory") {
 		t.Errorf("an empty folder: error %v", err)
+	}
+}
+
+// TestNoSuchDirectory: whoever mistypes a name hears that it is not there, not that something is missing in it.
+func TestNoSuchDirectory(t *testing.T) {
+	t.Parallel()
+	nowhere, file := filepath.Join(t.TempDir(), "nowhere"), filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	read := func(dir string) error { _, err := ReadDir(dir); return err }
+	resume := func(dir string) error { _, err := ReadInterrupted(dir); return err }
+	requests := func(dir string) error { return Requests(io.Discard, dir) }
+	for _, tc := range []struct {
+		of   func(string) error
+		dir  string
+		want string
+	}{
+		{read, nowhere, nowhere + " does not exist"}, {requests, nowhere, nowhere + " does not exist"},
+		{resume, nowhere, "results folder " + nowhere + " does not exist, so it holds no run to go on with"}, {read, file, file + " is a file, and a result is a directory"},
+	} {
+		if err := tc.of(tc.dir); err == nil || err.Error() != tc.want {
+			t.Errorf("error %v, want %q", err, tc.want)
+		}
+	}
+	if err := resume(nowhere); !errors.Is(err, ErrNoRun) {
+		t.Errorf("error %v is no ErrNoRun", err)
 	}
 }
 

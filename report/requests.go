@@ -66,6 +66,9 @@ func readRequests(dir string, record func(uint32, *reqlog.Record), text func(uin
 	path := filepath.Join(dir, RequestsFile)
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+			return missing(dir)
+		}
 		return fmt.Errorf("%s has no %s; a run writes one with --record", dir, RequestsFile)
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ func Terminal(w io.Writer, run *Run) error {
 	if err := run.terminalClaims(w); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, "\n"+run.validationLines()+run.accounting()+run.capacityLine()+run.unanswered()+run.loop()+run.doubts())
+	_, err := io.WriteString(w, "\n"+run.validationLines()+run.accounting()+run.capacityLine()+run.tooLowLine()+run.unanswered()+run.loop()+run.doubts())
 	return err
 }
 
@@ -126,8 +126,15 @@ func (run *Run) capacityLine() string {
 	if c.Uncertain {
 		held = "is not certain to hold"
 	}
-	line := fmt.Sprintf("capacity %s requests per second: the SLO %s at %s and did not hold at %s, after %d probes\n",
-		Known(c.RPS).rate(), held, Known(c.Low).rate(), Known(c.High).rate(), len(c.Probes))
+	least, failed := "", "did not hold at "+Known(c.High).rate()
+	if c.AtLeast {
+		least = "at least "
+	}
+	if c.High == 0 {
+		failed = "was not seen to fail by the server's own fault"
+	}
+	line := fmt.Sprintf("capacity %s%s requests per second: the SLO %s at %s and %s, after %d probes\n",
+		least, Known(c.RPS).rate(), held, Known(c.Low).rate(), failed, len(c.Probes))
 	for _, remark := range c.Remarks {
 		line += "  " + remark + "\n"
 	}
@@ -141,11 +148,10 @@ func (run *Run) unanswered() string {
 	}
 	for _, r := range run.Manifest.Points[0].Responses {
 		if r.Class == AllClasses && r.AnsweredRatio < 1 {
-			p99 := "infinite: fewer than 99 % were answered"
-			if r.P99US > 0 {
-				p99 = Known(r.P99US).micros()
+			if r.P99US == 0 {
+				return "p99 over all that were due: none, since fewer than 99 % were answered\n"
 			}
-			return fmt.Sprintf("p99 over all that were due, the unanswered as infinitely slow: %s\n", p99)
+			return fmt.Sprintf("p99 over all that were due, the unanswered as infinitely slow: %s\n", Known(r.P99US).micros())
 		}
 	}
 	return ""

@@ -179,6 +179,9 @@ func identity(run *report.Run) (map[string]string, error) {
 		}
 		if first == "controllers" {
 			index, setting, _ := strings.Cut(rest, ".")
+			if setting == "warmup" && value == "0s" {
+				continue // none of its own, which was written out once
+			}
 			if _, err := strconv.Atoi(index); err == nil {
 				label := flat["controllers."+index+".as"]
 				if label == "" {

@@ -388,7 +388,7 @@ func TestCircumstances(t *testing.T) {
 		{"settings of the server", setup{extra: "server: {settings: {slots: 4}}\n"}, setup{extra: "server: {settings: {slots: 5}}\n"}, ""},
 		{"kind of server", setup{extra: "server: {kind: memcached}\n"}, setup{extra: "server: {kind: rocksdb}\n"}, "server.kind differs"},
 		{"claims and titles", setup{extra: "title: a\nclaims: [{text: x}]\n"}, setup{extra: "title: b\n"}, ""},
-		{"profile", setup{}, setup{name: "other"}, "of profile made-up, the candidate of other"},
+		{"profile", setup{extra: "timeout: 1s\n"}, setup{name: "other", extra: "timeout: 2s\n"}, "of profile made-up, the candidate of other"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -401,6 +401,9 @@ func TestCircumstances(t *testing.T) {
 			case c.reason != "" && (!errors.As(err, &not) || !strings.Contains(err.Error(), c.reason)):
 				t.Fatalf("error %v, want %q", err, c.reason)
 			}
+			if c.name == "profile" && len(not.Reasons) != 1 {
+				t.Errorf("of two profiles everything else differs too, and need not be said: %q", not.Reasons)
+			}
 			o := atDefaults
 			o.Anyway = true
 			r, err := compare.Runs(base, candidate, o)
@@ -412,7 +415,11 @@ func TestCircumstances(t *testing.T) {
 			}
 		})
 	}
-	r := compared(t, setup{}, setup{settings: "{limit: 9}"}, atDefaults)
+	r := compared(t, setup{}, setup{settings: "{limit: 8}, warmup: 0s"}, atDefaults)
+	if len(r.Settings) != 0 {
+		t.Errorf("a warm-up that is none: %+v", r.Settings)
+	}
+	r = compared(t, setup{}, setup{settings: "{limit: 9}"}, atDefaults)
 	if len(r.Settings) != 1 || r.Settings[0] != (compare.Setting{Profile: "made-up", Key: "controllers.fixed.settings.limit", Base: "8", Candidate: "9"}) {
 		t.Errorf("settings that differ: %+v", r.Settings)
 	}

@@ -71,6 +71,9 @@ func (r *Result) match() ([]pair, error) {
 	var reasons []string
 	if len(base) == 1 && len(candidate) == 1 && base[0].profile != candidate[0].profile {
 		reasons = append(reasons, fmt.Sprintf("the base is of profile %s, the candidate of %s", base[0].profile, candidate[0].profile))
+		if !r.Options.Anyway {
+			return nil, &NotComparable{reasons} // what else differs says nothing more
+		}
 		pairs = append(pairs, pair{base[0].profile, side{"base", base[0].runs}, side{"candidate", candidate[0].runs}})
 	} else {
 		for _, b := range base {

@@ -47,18 +47,15 @@ func Benchfmt(w io.Writer, runs []*report.Run) error {
 
 func benchmarks(b *bytes.Buffer, run *report.Run, n *names) {
 	m := &run.Manifest
-	machine := m.Machine.CPUModel
 	cores := m.Machine.Cores
-	if m.ModelledMachine != nil {
-		machine = "model " + m.ModelledMachine.Name
-	}
 	if m.Ground == "sim" {
 		cores = 1 // whatever computed it made no difference
 	}
 	b.WriteString("\n")
-	for _, line := range [][2]string{{"profile", m.Name}, {"ground", m.Ground}, {"server", strings.TrimSpace(m.Server.Kind + " " + m.Server.Version)}, {"machine", machine}} {
+	for _, line := range [][2]string{{"profile", m.Name}, {"ground", m.Ground}, {"server", strings.TrimSpace(m.Server.Kind + " " + m.Server.Version)}} {
 		fmt.Fprintf(b, "%s: %s\n", line[0], oneLine(line[1]))
 	}
+	machine, told := "", false // variants may have machines of their own
 	left, alone := 0, single(run)
 	for i := range run.Rows {
 		r := &run.Rows[i]
@@ -78,6 +75,10 @@ func benchmarks(b *bytes.Buffer, run *report.Run, n *names) {
 		if values.Len() == 0 {
 			continue
 		}
+		if on := machineOf(m, r.Variant()); on != machine || !told {
+			machine, told = on, true
+			fmt.Fprintf(b, "machine: %s\n", machine)
+		}
 		parts := []string{"Benchmark" + title(n.name("profile", profile(run)))}
 		if v := r.Variant(); v != "" {
 			parts = append(parts, "variant="+n.name("variant", v))
@@ -89,6 +90,15 @@ func benchmarks(b *bytes.Buffer, run *report.Run, n *names) {
 	if left > 0 {
 		fmt.Fprintf(b, "# %d rows of repeats that are not valid were left out\n", left)
 	}
+}
+
+// machineOf returns the configuration value machine of the points of a variant: what computed, or the model that it computed.
+func machineOf(m *report.Manifest, variant string) string {
+	label, isModel := m.MachineLabel(variant)
+	if isModel {
+		label = "model " + label
+	}
+	return oneLine(label)
 }
 
 // title begins a name with a capital, as what follows Benchmark must.

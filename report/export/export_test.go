@@ -339,3 +339,34 @@ func TestErrorsOfWriting(t *testing.T) {
 		}
 	}
 }
+
+// TestMachines: every line of a modelled run says which machine it is of, also where the profile describes it and where a variant has another.
+func TestMachines(t *testing.T) {
+	t.Parallel()
+	run := written(t, "x", "sim", "none")
+	run.Manifest.ModelledMachine = &report.ModelledMachine{Figures: []report.Figure{{Name: "cores", Value: "2"}, {Name: "bus.total", Value: "36GB/s"}}}
+	own := run.Manifest.ModelledMachine.Label()
+	for _, want := range []string{own, "laptop"} { // the second time a variant's
+		var lines, table bytes.Buffer
+		if err := errors.Join(export.Benchfmt(&lines, []*report.Run{run}), export.History(&table, []*report.Run{run}, "")); err != nil {
+			t.Fatal(err)
+		}
+		list, _ := benchmarks(t, lines.Bytes())
+		for _, r := range list {
+			if got := r.GetConfig("machine"); got != "model "+want {
+				t.Errorf("benchfmt has machine %q, want %q", got, "model "+want)
+			}
+		}
+		records, err := csv.NewReader(&table).ReadAll()
+		if err != nil || len(records) < 2 || len(list) == 0 {
+			t.Fatal(err, len(records), len(list))
+		}
+		for _, r := range records[1:] {
+			if r[12] != want {
+				t.Errorf("history has machine %q, want %q", r[12], want)
+			}
+		}
+		run.Manifest.ModelledMachine = nil
+		run.Manifest.Variants = []report.Variant{{Name: "bus36", ModelledMachine: &report.ModelledMachine{Name: "laptop"}}}
+	}
+}

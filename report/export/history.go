@@ -110,10 +110,6 @@ func history(run *report.Run, commit string) (records [][]string) {
 	if commit == "" {
 		commit = Commit(m.Versions.Module)
 	}
-	machine := m.Machine.CPUModel
-	if m.ModelledMachine != nil {
-		machine = m.ModelledMachine.Name
-	}
 	pooled := run.Pool()
 	for i := range pooled {
 		p := &pooled[i]
@@ -131,6 +127,7 @@ func history(run *report.Run, commit string) (records [][]string) {
 			if v.Value.IsZero() {
 				continue
 			}
+			machine, _ := m.MachineLabel(p.Variant)
 			record := []string{
 				at, commit, strings.Join(append(series, metric.name), "/"), metric.name, strconv.Itoa(metric.direction), metric.unit,
 				v.Value.String(), v.Low.String(), v.High.String(), strconv.Itoa(p.Valid),

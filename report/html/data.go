@@ -37,6 +37,7 @@ type labelData struct {
 	Marker string `json:"m,omitempty"`
 	Dash   []int  `json:"d,omitempty"`
 	Ref    bool   `json:"ref,omitempty"`
+	Free   bool   `json:"f,omitempty"` // the axis is not stretched for it
 }
 
 // groupData is what one class saw under one variant.
@@ -61,6 +62,7 @@ type chartData struct {
 	X       axisData   `json:"x"`
 	Y       axisData   `json:"y"`
 	Lines   []lineData `json:"lines"`
+	Marks   [][]any    `json:"k,omitempty"` // x and what stands there
 }
 
 type lineData struct {
@@ -194,6 +196,12 @@ func (d *runData) charts(run *report.Run) {
 			}
 			out.Lines = append(out.Lines, line)
 		}
+		if c.Metric == metricGoodput {
+			out.Marks = capacityMarks(run, c.Variant)
+			if line, ok := d.offered(run, &c); ok {
+				out.Lines = append(out.Lines, line)
+			}
+		}
 		last.Charts = append(last.Charts, out)
 	}
 }
@@ -211,7 +219,7 @@ func (d *runData) points(run *report.Run) {
 	head("repeat", true)
 	head("class", false)
 	head("valid", false)
-	for _, name := range []string{"offered/s", "goodput/s", "of the optimum", "p50", "p99", "max", "shed", "dropped"} {
+	for _, name := range []string{"offered/s", "goodput/s", "of the optimum", "p50", "p99", "max", "shed", "turned away by the server"} {
 		head(name, true)
 	}
 	head("warnings", false)

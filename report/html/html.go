@@ -73,22 +73,30 @@ type pageView struct {
 }
 
 type runView struct {
-	Prefix, Name, Title   string
-	Ground, State, Source string
-	Points, Valid         int
-	Text                  map[string][]block
-	Allocation            bool
-	HasDist               bool
-	Groups                []groupView
-	Trace                 *traceData
-	Profile, Resolved     string
-	Shown                 []string // names of the sections of text that stand behind the charts
+	Prefix, Name, Title    string
+	Ground, State, Source  string
+	Claims                 string // how many hold
+	Findings               []string
+	SLOs                   []sloView
+	Capacity               string
+	Points, Valid, Planned int
+	Text                   map[string][]block
+	Allocation             bool
+	HasDist                bool
+	Groups                 []groupView
+	Trace                  *traceData
+	Profile, Resolved      string
+	Shown                  []string // names of the sections of text that stand behind the charts
 }
 
 type groupView struct {
 	ID, Title string
 	Open      bool
+	Words     []string // what its figures show, until they are drawn
 }
+
+// sloView is the limit of a class.
+type sloView struct{ Class, Limit string }
 
 // Write writes one page with a section for each of runs, whose folders it reads the time series of. Results of different runs do not share a chart.
 func Write(w io.Writer, runs []*report.Run) error {
@@ -168,14 +176,40 @@ func viewOf(run *report.Run, d *runData) runView {
 		if g.Variant != "" {
 			title = g.Variant + " · " + title
 		}
-		v.Groups = append(v.Groups, groupView{ID: g.ID, Title: title, Open: len(v.Groups) < mostOpen})
+		view := groupView{ID: g.ID, Title: title, Open: len(v.Groups) < mostOpen}
+		for _, c := range g.Charts {
+			view.Words = append(view.Words, c.Title+". "+c.Summary)
+		}
+		v.Groups = append(v.Groups, view)
 	}
+	v.top(run)
 	for _, name := range textBehind {
 		if len(v.Text[name]) > 0 {
 			v.Shown = append(v.Shown, name)
 		}
 	}
 	return v
+}
+
+// top fills in what stands before everything else.
+func (v *runView) top(run *report.Run) {
+	m := &run.Manifest
+	v.Findings, v.Claims = findings(run), claimsSaid(run)
+	for _, c := range m.Classes {
+		if c.SLOUS > 0 {
+			v.SLOs = append(v.SLOs, sloView{clean(c.Name), micros(report.Known(c.SLOUS))})
+		}
+	}
+	if m.Capacity != nil {
+		v.Capacity = rate(report.Known(m.Capacity.RPS))
+	}
+	v.Planned = m.Planned
+	if text := v.Text["summary"]; len(text) > 1 && m.State == report.StateComplete && m.Error == "" {
+		v.Text["summary"] = text[1:] // its first paragraph says what the facts above it do
+	}
+	if claims := v.Text["claims"]; len(claims) > 0 {
+		v.Text["claims"] = withClaims(claims, claimViews(run))
+	}
 }
 
 // mostOpen is how many groups of charts are open at first.

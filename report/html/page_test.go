@@ -19,7 +19,7 @@ func TestPage(t *testing.T) {
 	if list := eval[[]string](b, blank); len(list) > 0 {
 		t.Errorf("charts that show nothing: %v", list)
 	}
-	if n := eval[int](b, `Chart.all.size`); n != 36+2+8 {
+	if n := eval[int](b, `Chart.all.size`); n != 30+2+8 {
 		t.Errorf("%d charts were drawn", n)
 	}
 	if n := eval[int](b, `document.querySelectorAll(".bars .row").length`); n != 6*2*16 {

@@ -19,6 +19,7 @@ type block struct {
 	Head    []cell
 	Right   []bool
 	Rows    [][]cell
+	Claims  []claimView
 	Long    string // the identifier of a table whose rows are in the data of the page, to be shown when asked for
 	Count   int    // of its rows
 }
@@ -26,7 +27,7 @@ type block struct {
 // cell is a cell of a table.
 type cell []span
 
-// Wide reports whether a cell has a sentence, which needs room.
+// Wide reports whether a cell has a sentence, which needs room. What is shorter stands on one line: broken it would be a column of single words.
 func (c cell) Wide() bool { return len(plain(c)) > 26 }
 
 // LongList reports whether a list is shown when it is asked for.

@@ -42,7 +42,8 @@ func Charts(run *report.Run) (list []report.Chart, left int) {
 }
 
 // Folder draws the figures of a run into dir/plots, each a file named after its chart, and returns the names of the files relative to dir. A
-// file appears whole or not at all; what cannot be written does not keep the others from being tried. Without anything to draw there is no folder.
+// file appears whole or not at all; what cannot be written does not keep the others from being tried. Figures that an earlier call drew there and this one
+// does not are removed; what somebody else put there stays. Without anything to draw there is no folder.
 func Folder(dir string, run *report.Run) ([]string, error) {
 	list, _ := Charts(run)
 	return Draw(dir, list)
@@ -51,7 +52,7 @@ func Folder(dir string, run *report.Run) ([]string, error) {
 // Draw is Folder for charts that are at hand already.
 func Draw(dir string, list []report.Chart) ([]string, error) {
 	if len(list) == 0 {
-		return nil, nil
+		return nil, sweep(dir, nil)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, FolderName), 0o777); err != nil {
 		return nil, fmt.Errorf("plots: %w", err)
@@ -60,18 +61,28 @@ func Draw(dir string, list []report.Chart) ([]string, error) {
 	var errs []error
 	for i := range list {
 		name := Name(&list[i])
-		err := report.WriteDocument(filepath.Join(dir, filepath.FromSlash(name)), func(w io.Writer) error { return Write(w, &list[i]) })
+		err := report.WriteDocument(filepath.Join(dir, filepath.FromSlash(name)), func(w io.Writer) error {
+			var b bytes.Buffer
+			if err := Write(&b, &list[i]); err != nil {
+				return err
+			}
+			_, err := w.Write(sealed(filepath.Base(name), b.Bytes()))
+			return err
+		})
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		names = append(names, name)
 	}
-	return names, errors.Join(errs...)
+	return names, errors.Join(append(errs, sweep(dir, list))...)
 }
 
+// suffix ends the names of figures.
+const suffix = ".svg"
+
 // Name returns the name of the file of a chart, relative to the result directory.
-func Name(c *report.Chart) string { return FolderName + "/" + c.ID + ".svg" }
+func Name(c *report.Chart) string { return FolderName + "/" + c.ID + suffix }
 
 // Write draws one chart.
 func Write(w io.Writer, c *report.Chart) error {

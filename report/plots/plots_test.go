@@ -100,7 +100,7 @@ func goldenCharts() []*report.Chart {
 		p.Y.Low, p.Y.High = report.Known(pointY(p)*0.8), report.Known(pointY(p)*1.4)
 	}
 	full.Lines[0].Points[3].Valid = false
-	full.Lines = append(full.Lines, report.Line{Label: report.LineLimit, Reference: true, Look: report.Look{Colour: "#c02020", Dash: []int{2, 3}}, Points: []report.ChartPoint{
+	full.Lines = append(full.Lines, report.Line{Label: report.LineSLO, Reference: true, Look: report.Look{Colour: "#c02020", Dash: []int{2, 3}}, Points: []report.ChartPoint{
 		{X: 50_000, Y: report.Range{Value: report.Known(500)}, Valid: true}, {X: 200_000, Y: report.Range{Value: report.Known(500)}, Valid: true},
 	}})
 	shed := chart("shed", false, map[string][]float64{"none": {0, 0, 0}}, "none")

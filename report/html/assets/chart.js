@@ -3,7 +3,7 @@
 // shared by charts of a group, keys, a legend of buttons, and the table behind the chart.
 //
 // spec = {id, title, sub, summary, x: {title, unit, log}, y: {…}, lines, marks, group, run, stepped, span, tight, bare, fromZero, whole, height}
-// line = {label: {n, c, m, d, ref}, key, xs, ys, low, high, ok: [bool], load: [text], why: [text], valid: bool}
+// line = {label: {n, c, m, d, ref, f}, key, xs, ys, low, high, ok: [bool], load: [text], why: [text], valid: bool}
 const Chart = (() => {
   const el = (tag, attributes, ...children) => {
     const e = document.createElement(tag);
@@ -182,7 +182,7 @@ const Chart = (() => {
         cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: true, dist: 6 } },
         series: [{}, ...lines.map((l) => ({
           stroke: l.label.c, width: l.label.ref ? 1.5 : l.xs.length > 600 ? 1 : 2, dash: l.valid === false ? [3, 4] : l.label.d, show: !group(this.run).hidden.has(l.key),
-          points: { show: false }, paths: spec.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
+          points: { show: false }, auto: !l.label.f, paths: spec.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
         }))],
         hooks: {
           drawAxes: [(u) => this.drawBehind(u)],
@@ -228,6 +228,7 @@ const Chart = (() => {
     // drawBehind draws what stands at a place of the x axis, such as a change of phase.
     drawBehind(u) {
       const ctx = u.ctx, ratio = devicePixelRatio, { left, top, width, height } = u.bbox;
+      let free = left; // where the next name may begin
       for (const m of this.spec.marks || []) {
         const at = u.valToPos(m.x, "x", true);
         if (at < left || at > left + width) continue;
@@ -239,6 +240,16 @@ const Chart = (() => {
         ctx.moveTo(at, top);
         ctx.lineTo(at, top + height);
         ctx.stroke();
+        ctx.fillStyle = css("--ink-2");
+        ctx.font = `${11 * ratio}px ${css("--font")}`;
+        ctx.textBaseline = "top";
+        ctx.textAlign = "left";
+        const wide = ctx.measureText(m.text || "").width, gap = 4 * ratio;
+        const x = at + gap + wide <= left + width ? at + gap : at - gap - wide; // beyond the edge nobody sees it
+        if (m.text && x >= free) {
+          ctx.fillText(m.text, x, top + 2 * ratio);
+          free = x + wide + gap;
+        }
         ctx.restore();
       }
     }

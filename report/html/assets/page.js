@@ -17,7 +17,18 @@
     if (!draw) return;
     pending.delete(element);
     seen.unobserve(element);
-    draw();
+    try {
+      draw();
+    } catch (e) { // the others are still worth having
+      console.error(e);
+      element.append(el("p", { class: "notice" }, `This could not be drawn: ${e.message}. What it shows is in report.md beside this page.`));
+    }
+  }
+
+  // inView draws what stands on the screen now. A browser that makes a picture of a page, or prepares one, may never say that something came into view.
+  function inView() {
+    const at = [...pending.keys()].map((e) => [e, e.getBoundingClientRect()]);
+    for (const [e, r] of at) if (r.width && r.bottom > -300 && r.top < innerHeight + 300) drawNow(e);
   }
 
   // Tables.
@@ -131,7 +142,7 @@
     return lineFigure({
       id: c.id, title: c.t, sub: name, tag: g.c, summary: c.s, run: run.p, group: run.p + "load",
       x: { title: c.x.t, unit: c.x.u, log: c.x.l }, y: { title: c.y.t, unit: c.y.u, log: c.y.l },
-      whole: c.y.u === "%" && c.t.includes("optimum"), fromZero: true, lines,
+      whole: c.y.u === "%" && c.t.includes("optimum"), fromZero: true, lines, marks: (c.k || []).map(([x, text]) => ({ x, text })),
     });
   }
 
@@ -150,7 +161,7 @@
         if (!details.open || details.dataset.made) return;
         details.dataset.made = "yes";
         const name = (g.v ? g.v + ", " : "") + "class " + g.c;
-        details.querySelector(".charts").append(...g.charts.map((c) => loadFigure(run, name, g, c)), ...g.bars.map((b) => barsFigure(run, b, g.c)));
+        details.querySelector(".charts").replaceChildren(...g.charts.map((c) => loadFigure(run, name, g, c)), ...g.bars.map((b) => barsFigure(run, b, g.c)));
       };
       details.addEventListener("toggle", make);
       make();
@@ -224,7 +235,7 @@
         lineFigure({
           id: run.p + "cdf", title: "Share of requests answered within", sub, summary, run: run.p, group: run.p + "cdf", bare: true,
           x: { title: "latency", unit: "µs", log: true },
-          y: { title: "share of answered requests", unit: "%" }, whole: true, tag: chosen.class, lines: cdf, marks: limit ? [{ x: limit[1], text: "limit" }] : [],
+          y: { title: "share of answered requests", unit: "%" }, whole: true, tag: chosen.class, lines: cdf, marks: limit ? [{ x: limit[1], text: "SLO " + Format.value(limit[1], "µs") }] : [],
         }, table),
         lineFigure({
           id: run.p + "spectrum", title: "Percentile spectrum", sub, summary, run: run.p, group: run.p + "spectrum", bare: true,
@@ -401,6 +412,9 @@
   addEventListener("afterprint", () => Chart.redraw());
   matchMedia("print").addEventListener("change", print);
 
+  inView();
+  for (const event of ["load", "pageshow"]) addEventListener(event, inView);
+  document.addEventListener("visibilitychange", inView);
   arrive();
   root.dataset.ready = "yes";
 })();
