@@ -67,6 +67,9 @@ func (c *checker) oneOf(path, what string, known []string) {
 		return
 	}
 	key := lastKey(path)
+	if path == "on" {
+		key = "ground"
+	}
 	if what == "" {
 		c.fail(path, "%s is missing; it is one of %s", path, strings.Join(known, ", "))
 	} else if near := Nearest(what, known); near != "" {

@@ -242,7 +242,31 @@ func Nearest(word string, known []string) string {
 			best, bestDistance = k, d
 		}
 	}
+	if best == "" {
+		return abbreviated(word, known)
+	}
 	return best
+}
+
+// abbreviated returns the known word of which letters were left out; empty when it is none or several.
+func abbreviated(word string, known []string) (full string) {
+	const least = 3 // letters: fewer are in many words
+	for _, k := range known {
+		rest := word
+		for i := 0; i < len(k) && rest != ""; i++ {
+			if k[i] == rest[0] {
+				rest = rest[1:]
+			}
+		}
+		switch {
+		case rest != "" || len(word) < least || len(k) > 2*len(word) || k[0] != word[0]:
+		case full != "":
+			return ""
+		default:
+			full = k
+		}
+	}
+	return full
 }
 
 // editDistance counts the insertions, deletions, replacements and swaps of neighbours between a and b (Damerau and Levenshtein, each

@@ -3,6 +3,7 @@ package profiles
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -140,6 +141,9 @@ func syntaxError(file string, err error) error {
 	var ye yaml.Error
 	if errors.As(err, &ye) {
 		e := &Error{File: file, Message: ye.GetMessage()}
+		if strings.Contains(e.Message, `'	'`) {
+			e.Message = "here stands a tab; YAML is indented with spaces"
+		}
 		if t := ye.GetToken(); t != nil && t.Position != nil {
 			e.Line, e.Column = t.Position.Line, t.Position.Column
 		}

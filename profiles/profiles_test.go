@@ -371,6 +371,35 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// Who leaves letters out is understood where one word only can be meant.
+func TestNearest(t *testing.T) {
+	t.Parallel()
+	known := []string{"none", "codel", "fixed", "protego", "maxql", "maxqwt"}
+	for word, want := range map[string]string{
+		"codl": "codel", "cdl": "codel", "prtg": "protego", "fxd": "fixed", "maxq": "maxql", "mxq": "", "cl": "", "xed": "", "zzz": "", "": "",
+	} {
+		if got := Nearest(word, known); got != want {
+			t.Errorf("nearest to %q is %q, want %q", word, got, want)
+		}
+	}
+}
+
+// YAML has no tabs, and a controller without a warm-up of its own does not say that it has none.
+func TestTabsAndWarmUps(t *testing.T) {
+	t.Parallel()
+	_, err := Parse("f.yaml", []byte("name: x\nserver:\n\tkind: memcached\n"))
+	if err == nil || err.Error() != "f.yaml:3:1: here stands a tab; YAML is indented with spaces" {
+		t.Errorf("%v", err)
+	}
+	p, err := Load("quickstart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(string(p.Resolved()), "warmup:"); got != 1 {
+		t.Errorf("%d warm-ups are written out, want that of the profile alone:\n%s", got, p.Resolved())
+	}
+}
+
 func TestEditDistance(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

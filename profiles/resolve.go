@@ -94,7 +94,7 @@ func encodeStruct(v reflect.Value) yaml.MapSlice {
 	m := yaml.MapSlice{}
 	for i := range v.NumField() {
 		key := v.Type().Field(i).Tag.Get("yaml")
-		if key == "" || v.Field(i).IsZero() && !zeroMatters[key] {
+		if key == "" || v.Field(i).IsZero() && (!zeroMatters[key] || v.Type() == reflect.TypeFor[Controller]()) {
 			continue
 		}
 		if k := v.Field(i).Kind(); (k == reflect.Map || k == reflect.Slice) && v.Field(i).Len() == 0 && !emptyMatters[key] {
@@ -105,7 +105,7 @@ func encodeStruct(v reflect.Value) yaml.MapSlice {
 	return m
 }
 
-// zeroMatters names the keys whose zero differs from their default.
+// zeroMatters names the keys whose zero differs from their default. A controller's zero warm-up is none of its own.
 var zeroMatters = map[string]bool{"warmup": true, "drain": true, "seed": true, "network": true, "share": true, "lag": true}
 
 // emptyMatters names the keys whose empty value differs from none: a controller without any of the parts is one of those compared, and a
