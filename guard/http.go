@@ -2,12 +2,24 @@ package guard
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
+	"time"
 
 	"spillway/control"
+)
+
+// The headers by which servers of ours and their clients, such as loadgen, understand each other, beside CreditsHeader. Those of requests are for the function
+// that describes requests to a Handler: nothing reads them unless it does.
+const (
+	ClassHeader    = "X-Class"       // of requests: the name of the class
+	PriorityHeader = "X-Priority"    // of requests: a number, the smaller the more important
+	ReasonHeader   = "X-Shed-Reason" // of replies with 429 and 503: why, by a name of control.Reason
+	TimingHeader   = "Server-Timing" // of replies to requests that were admitted: see ServerTiming
 )
 
 // retryAfter is what a client that was turned away is told to wait, in seconds. It is the smallest value that the header can carry:
@@ -18,8 +30,9 @@ const retryAfter = "1"
 // of a request, such as its class or its client; when it is nil, all requests are alike. next finds the request's Ticket in its context.
 //
 // A request that is turned away is answered 503 Service Unavailable, or 429 Too Many Requests when its own budget is used up; either
-// with Retry-After, and the reason in the body. So is one that is dropped halfway, if next returns without an answer. Replies of 500 and
-// above, and panics, count as failed.
+// with Retry-After, the reason in ReasonHeader, and in words in the body. So is one that is dropped halfway, if next returns without an answer.
+// Replies of 500 and above, and panics, count as failed. A reply to a request that was admitted says in TimingHeader how long that has waited and been
+// served until its header was written.
 //
 // Where the Guard's stack hands out credits, clients that send by a Transport get theirs, and for those describe's Client does not count.
 func (g *Guard) Handler(next http.Handler, describe func(*http.Request) control.Request) http.Handler {
@@ -37,12 +50,16 @@ func (g *Guard) Handler(next http.Handler, describe func(*http.Request) control.
 			g.answer(w, r, client, said)
 			return
 		}
-		tell := func() { g.tell(w.Header(), client) }
+		came := g.clock.Now()
 		t, err := g.Begin(r.Context(), request)
 		if err != nil {
-			tell()
+			g.tell(w.Header(), client)
 			refuse(w, err)
 			return
+		}
+		tell := func() {
+			g.tell(w.Header(), client)
+			w.Header().Add(TimingHeader, ServerTiming(t.began.Sub(came), g.clock.Now().Sub(t.began)))
 		}
 		defer t.Done(true)
 		returned := false
@@ -76,14 +93,30 @@ func refuse(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, &overloaded):
 		text = "overloaded: " + overloaded.Reason.String()
+		w.Header().Set(ReasonHeader, overloaded.Reason.String())
 		if overloaded.Reason == control.Budget {
 			status = http.StatusTooManyRequests
 		}
+	case errors.Is(err, context.DeadlineExceeded): // while it waited, which the Gate would have found in the next moment
+		w.Header().Set(ReasonHeader, control.Expired.String())
 	case errors.Is(err, ErrClosed):
 		text = "shutting down"
 	}
 	w.Header().Set("Retry-After", retryAfter)
 	http.Error(w, text, status)
+}
+
+// ServerTiming is the value of a Server-Timing header (W3C) that says how long a request has waited and how long it was served, in milliseconds
+// to the microsecond.
+func ServerTiming(queued, service time.Duration) string {
+	b := append(make([]byte, 0, 48), "queue;dur="...)
+	b = appendMS(b, queued)
+	b = append(b, ", service;dur="...)
+	return string(appendMS(b, service))
+}
+
+func appendMS(b []byte, d time.Duration) []byte {
+	return strconv.AppendFloat(b, float64(max(d, 0).Microseconds())/1000, 'f', 3, 64)
 }
 
 // watchedWriter notes the status of a reply. It can do whatever the writer beneath it can: flush, hijack, and copy without a buffer.

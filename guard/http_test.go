@@ -1,12 +1,14 @@
 package guard_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"spillway/clock"
 	"spillway/control"
@@ -48,11 +50,48 @@ func TestHandlerRefuses(t *testing.T) {
 		if w.Code != c.status || w.Body.String() != c.body || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("%v: %d %q, Retry-After %q", c.reason, w.Code, w.Body, w.Header().Get("Retry-After"))
 		}
+		if got := w.Header().Get(guard.ReasonHeader); got != c.reason.String() || w.Header().Get(guard.TimingHeader) != "" {
+			t.Errorf("%v: the header says %q, and times %q of what was never served", c.reason, got, w.Header().Get(guard.TimingHeader))
+		}
 		g.Close()
 		w = serve(g.Handler(http.NotFoundHandler(), nil))
 		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "shutting down") {
 			t.Errorf("closed: %d %q", w.Code, w.Body)
 		}
+	}
+}
+
+// A handler's own timings stay beside ours, and a deadline that passes in the queue is a reason too.
+func TestHandlerTellsTimesAndDeadlines(t *testing.T) {
+	t.Parallel()
+	g := newGuard(control.None{}, 1)
+	defer g.Close()
+	h := g.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(guard.TimingHeader, "db;dur=1")
+		w.WriteHeader(http.StatusNoContent)
+	}), nil)
+	if got := serve(h).Header()[guard.TimingHeader]; len(got) != 2 || got[0] != "db;dur=1" || !strings.HasPrefix(got[1], "queue;dur=") {
+		t.Errorf("timings %q, want the handler's and ours", got)
+	}
+
+	done, err := g.Acquire(t.Context(), control.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done(false)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+	if got := w.Header().Get(guard.ReasonHeader); w.Code != http.StatusServiceUnavailable || got != "expired" {
+		t.Errorf("%d, reason %q: want 503, expired", w.Code, got)
+	}
+}
+
+func TestServerTiming(t *testing.T) {
+	t.Parallel()
+	if got := guard.ServerTiming(1500*time.Microsecond, -time.Second); got != "queue;dur=1.500, service;dur=0.000" {
+		t.Error(got)
 	}
 }
 

@@ -307,8 +307,8 @@ func (l *loop) sweep(now clock.Instant) {
 		c := l.slots[i].conn
 		switch {
 		case c == nil || now.Sub(c.active) <= limit:
-		case c.head == nil || c.backlog > 0:
-			// One that waits for its calls is not idle; one that waits for its client to read is.
+		case c.head == nil || c.backlog > 0 || c.head == c.block:
+			// One that waits for its calls is not idle; one that waits for its client, to read or to send the rest of a value, is.
 			l.idleKicks.Add(1)
 			l.kill(c)
 		case c.asks && c.pending == 1 && l.server.model == nil:

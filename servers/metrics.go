@@ -8,8 +8,8 @@ import (
 	"spillway/internal/metrics"
 )
 
-// Handler returns the /metrics page of s.
-func (s *Server) Handler() http.Handler {
+// MetricsHandler returns the /metrics page of s.
+func (s *Server) MetricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", metrics.Page(s.figures))
 	return mux
@@ -20,7 +20,8 @@ func (s *Server) figures() metrics.Figures {
 	n := s.dispatch.count()
 	received, sent := s.traffic()
 	f := metrics.Figures{
-		Gate: n.gate, QueueDelay: n.queueDelay, Queueing: n.queueing, Service: n.service,
+		Control: s.config.Control,
+		Gate:    n.gate, QueueDelay: n.queueDelay, Queueing: n.queueing, Service: n.service,
 		Connections: s.conns.Load(), Accepted: s.total.Load(), Turned: s.turned.Load(), Traffic: &metrics.Traffic{Received: received, Sent: sent},
 		Store: s.backend.Stats,
 	}

@@ -240,15 +240,13 @@ func (m *model) take(d *dispatch, replies []station.Reply) {
 		q := d.mu.calls[r.Token-1]
 		q.credits = min(r.Credits, maxCredits)
 		m.ended = append(m.ended, ending{q: q, at: m.last, reply: r})
-		switch {
-		case r.Poll: // a question, which is no request
-			continue
-		case r.Reason == control.NoReason:
-			d.mu.service.Add(r.Service)
-		default:
+		if r.Reason != control.NoReason {
 			d.mu.classes[q.class].shed[r.Reason]++
 		}
-		d.mu.queueing.Add(r.Queued)
+		if r.Started { // as on a machine of its own, where what is refused has neither
+			d.mu.service.Add(r.Service)
+			d.mu.queueing.Add(r.Queued)
+		}
 	}
 }
 

@@ -73,6 +73,8 @@ type Config struct {
 	OutBytes    int           // bytes of replies that a client does not take; likewise
 	Grace       time.Duration // how long a shutdown waits for calls in flight and for clients to take their replies
 
+	Control string // name of the controller, which `stats spillway` and /metrics show; "" for one that nobody named
+
 	Classes []ClassRule // how the classes of requests are told apart; nil for the backend's own, or else the verbs
 
 	Model *Model // the machine that requests cost their time on; nil for this computer
@@ -255,7 +257,7 @@ func (s *Server) MetricsAddr() string {
 func (s *Server) Serve(ctx context.Context) error {
 	var running sync.WaitGroup
 	if s.metrics != nil {
-		page := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second}
+		page := &http.Server{Handler: s.MetricsHandler(), ReadHeaderTimeout: 10 * time.Second}
 		running.Go(func() { _ = page.Serve(s.metrics) })
 		defer running.Wait()
 		defer func() { _ = page.Close() }()

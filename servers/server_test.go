@@ -308,8 +308,13 @@ func TestIdleTimeout(t *testing.T) {
 	t.Parallel()
 	f := start(t, control.None{}, func(c *servers.Config, _ *memcached.Config) { c.IdleTimeout = 300 * time.Millisecond })
 	idle := f.dial(t)
+	half := f.dial(t) // a value that never comes keeps nothing open
+	if _, err := io.WriteString(half, "set k 0 0 100\r\nabc"); err != nil {
+		t.Fatal(err)
+	}
 	idle.do("mn\r\n", "MN\r\n")
 	idle.expectEnd("")
+	half.expectEnd("")
 }
 
 // TestSlowReader: a client that takes no replies is not read any further, costs a bounded amount of memory, and gets all its replies

@@ -115,6 +115,9 @@ func (s *Server) spillwayStats() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		row := func(name string, value uint64) bool { return yield(name, strconv.FormatUint(value, 10)) }
 		g := &c.gate
+		if s.config.Control != "" && !yield("control", s.config.Control) {
+			return
+		}
 		if !row("arrivals", g.Arrived) || !row("started", g.Started) || !row("finished", g.Finished) || !row("failed", g.Failed) ||
 			!row("in_service", uint64(g.InService)) || !row("queued", uint64(g.Queued)) || !row("max_queued", uint64(g.MaxQueued)) {
 			return

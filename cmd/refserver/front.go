@@ -77,6 +77,7 @@ func (f *frontFlags) config() (servers.Config, error) {
 
 // newController returns the control that the flags name, for the machine that the server runs on, and sees to it that c shows what it watches.
 func (f *frontFlags) newController(c *servers.Config) (control.Stack, error) {
+	c.Control = f.control
 	if err := f.levels.watch(c, f.control); err != nil {
 		return control.Stack{}, err
 	}

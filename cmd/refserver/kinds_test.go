@@ -50,6 +50,9 @@ func TestKindsAgree(t *testing.T) {
 					t.Errorf("stats spillway have no %s", name)
 				}
 			}
+			if control["control"] != "fixed" {
+				t.Errorf("stats spillway name the controller %q", control["control"])
+			}
 			if err := cmd.Process.Kill(); err != nil {
 				t.Error(err)
 			}

@@ -39,7 +39,8 @@ func TestUsage(t *testing.T) {
 		want string // in what goes to standard error
 	}{
 		{"", 2, "which kind of server"},
-		{"memcachedd", 2, `unknown kind of server "memcachedd"; there are: memcached, rocksdb, dataframe, synthetic,`},
+		{"memcachedd", 2, `unknown kind of server "memcachedd"; did you mean "memcached"?`},
+		{"zzzzzzzz", 2, `unknown kind of server "zzzzzzzz"; there are: memcached, rocksdb, dataframe, synthetic,`},
 		{"memcached --no-such", 2, "unknown flag: --no-such"},
 		{"memcached extra", 2, "unknown command"},
 		{"memcached --control none-such", 2, `unknown controller "none-such"`},

@@ -6,8 +6,11 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"spillway/profiles"
 )
 
 // Exit codes.
@@ -16,6 +19,9 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 )
+
+// kindsOfServers are the commands that serve.
+var kindsOfServers = []string{"memcached", "rocksdb", "dataframe", "synthetic", "graph", "mailbox", "web", "allocator"}
 
 // usageError marks an error of the command line, which ends with exit code 2.
 type usageError struct{ error }
@@ -29,9 +35,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 		Short: "Reference servers under overload control",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown kind of server %q; there are: memcached, rocksdb, dataframe, synthetic, graph, mailbox, web, allocator", args[0])
+				if near := profiles.Nearest(args[0], kindsOfServers); near != "" {
+					return fmt.Errorf("unknown kind of server %q; did you mean %q?", args[0], near)
+				}
+				return fmt.Errorf("unknown kind of server %q; there are: %s", args[0], strings.Join(kindsOfServers, ", "))
 			}
-			return errors.New("which kind of server? there are: memcached, rocksdb, dataframe, synthetic, graph, mailbox, web, allocator")
+			return fmt.Errorf("which kind of server? there are: %s", strings.Join(kindsOfServers, ", "))
 		},
 		RunE:          func(*cobra.Command, []string) error { return nil },
 		SilenceErrors: true,

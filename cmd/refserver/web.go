@@ -151,6 +151,11 @@ func serveWeb(c *cobra.Command, f *webFlags) error {
 		}
 		server.Also(link.Figures)
 	}
+	if stack.NewClient != nil {
+		if _, err := fmt.Fprintf(c.ErrOrStderr(), "refserver: note: half of %s is at clients, and this server tells them nothing: a service under package guard does\n", f.control); err != nil {
+			return errors.Join(err, server.Close())
+		}
+	}
 	for _, addr := range server.Addrs() {
 		if _, err := fmt.Fprintf(c.OutOrStdout(), "refserver: listening on %s\n", addr); err != nil {
 			return errors.Join(err, server.Close())
@@ -231,7 +236,7 @@ func (f *webFlags) stack(classes []catalog.Class) (control.Stack, error) {
 	if err := f.levels.watch(&watched, f.control); err != nil {
 		return control.Stack{}, err
 	}
-	f.config.Levels = watched.Levels
+	f.config.Levels, f.config.Control = watched.Levels, f.control
 	settings, err := catalog.ParseSettings(f.settings)
 	if err != nil {
 		return control.Stack{}, err

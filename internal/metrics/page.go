@@ -14,6 +14,7 @@ import (
 
 // Figures are those of a server at one instant.
 type Figures struct {
+	Control           string // name of the controller; "" for one that nobody named
 	Gate              control.Stats
 	Classes           []Class
 	QueueDelay        time.Duration
@@ -57,8 +58,9 @@ var (
 	descQueued     = desc("queued", "Requests that wait in the gate.")
 	descInFlight   = desc("in_flight", "Requests admitted and not yet finished: queued and in service.")
 	descDelay      = desc("queue_delay_seconds", "Age of the oldest request that waits, 0 when none does.")
-	descQueueing   = desc("queueing_seconds", "Time from admission to the start of execution, of finished requests.")
-	descService    = desc("service_seconds", "Time from start to end of execution, of finished requests.")
+	descQueueing   = desc("queueing_seconds", "Time from arrival to the start of execution, of requests that were started and have ended.")
+	descService    = desc("service_seconds", "Time from start to end of execution, of requests that were started and have ended, those dropped halfway among them.")
+	descControl    = desc("control_info", "Which controller the server has; always 1.", "control")
 	descMeter      = desc("controller_meter", "What the controller shows of itself.", "meter")
 	descConns      = desc("connections", "Open connections.")
 	descConnsTotal = desc("connections_total", "Connections accepted.")
@@ -84,6 +86,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	f := c.read()
+	if f.Control != "" {
+		gauge(descControl, 1, f.Control)
+	}
 	g := &f.Gate
 	counter(descArrivals, g.Arrived)
 	counter(descStarted, g.Started)

@@ -31,7 +31,7 @@ func TestTiming(t *testing.T) {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	f := Figures{
-		Gate: control.Stats{Arrived: 9, Started: 7, InService: 2, Queued: 3}, Classes: []Class{{Name: "gold", Arrived: 9}}, QueueDelay: 250 * time.Millisecond,
+		Control: "codel", Gate: control.Stats{Arrived: 9, Started: 7, InService: 2, Queued: 3}, Classes: []Class{{Name: "gold", Arrived: 9}}, QueueDelay: 250 * time.Millisecond,
 		Connections: 4, Accepted: 6, Turned: 1,
 		Meters: func(yield func(string, float64) bool) { yield("credits", 12.5) },
 		Store:  func(yield func(string, uint64) bool) { yield("cmd_get", 17) },
@@ -49,7 +49,7 @@ func TestPage(t *testing.T) {
 	}
 	page := read()
 	for _, want := range []string{
-		"spillway_arrivals_total 9\n", "spillway_started_total 7\n", "spillway_in_service 2\n", "spillway_in_flight 5\n", "spillway_queue_delay_seconds 0.25\n",
+		"spillway_control_info{control=\"codel\"} 1\n", "spillway_arrivals_total 9\n", "spillway_started_total 7\n", "spillway_in_service 2\n", "spillway_in_flight 5\n", "spillway_queue_delay_seconds 0.25\n",
 		`spillway_shed_total{class="gold",reason="lock"} 5`, `spillway_class_arrivals_total{class="gold"} 9`, `spillway_controller_meter{meter="credits"} 12.5`,
 		`spillway_store{stat="cmd_get"} 17`, "spillway_connections 4\n", "spillway_connections_total 6\n", "spillway_connections_rejected_total 1\n",
 		`spillway_service_seconds_bucket{le="2e-06"} 0`, `spillway_service_seconds_bucket{le="4e-06"} 1`, "go_goroutines",

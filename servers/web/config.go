@@ -8,9 +8,11 @@ import (
 	"net"
 	"net/url"
 	"runtime"
+	"strings"
 	"time"
 
 	"spillway/control"
+	"spillway/guard"
 )
 
 // Config says how a Server serves. Default fills it.
@@ -21,6 +23,8 @@ type Config struct {
 	Otherwise   int      // the class of requests that name none, or none that there is
 	ClassHeader string   // which says the class; empty for none
 	ClassInPath bool     // the first segment of the path says it instead: /CLASS/kv/KEY
+
+	Control string // name of the controller, which /metrics shows; empty for one that nobody named
 
 	Slots    int           // requests in service at once; negative for no limit, 0 for what suits the services (see slots)
 	Queue    int           // requests that may wait in the Gate; 0 for no limit
@@ -77,6 +81,9 @@ func (c *Config) Check() error {
 	case c.HeaderTimeout <= 0 || c.BodyTimeout <= 0 || c.WriteTimeout <= 0 || c.IdleTimeout <= 0:
 		return errors.New("the times for headers, bodies, writing and idling must be longer than 0: a slow client would otherwise keep its connection for ever")
 	}
+	if c.ClassHeader != "" && !token(c.ClassHeader) {
+		return fmt.Errorf("class header %q: a header's name has letters, digits and dashes, such as %s; no request could have this one", c.ClassHeader, HeaderClass)
+	}
 	seen := map[string]bool{}
 	for _, name := range c.Classes {
 		if name == "" || seen[name] || name != url.PathEscape(name) {
@@ -96,6 +103,14 @@ func (c *Config) Check() error {
 		}
 	}
 	return nil
+}
+
+// token reports whether s can be the name of a header (RFC 9110, section 5.6.2).
+func token(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		letter, digit := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z', r >= '0' && r <= '9'
+		return !letter && !digit && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
 }
 
 // maxClasses bounds what is kept for each class.
@@ -121,7 +136,7 @@ func (c *Config) slots(waits bool) int {
 
 // The headers of our own.
 const (
-	HeaderClass    = "X-Class"       // of requests: the name of the class
-	HeaderPriority = "X-Priority"    // of requests: a number, the smaller the more important
-	HeaderReason   = "X-Shed-Reason" // of replies with 429 and 503: why, by a name of control.Reason
+	HeaderClass    = guard.ClassHeader    // of requests: the name of the class
+	HeaderPriority = guard.PriorityHeader // of requests: a number, the smaller the more important
+	HeaderReason   = guard.ReasonHeader   // of replies with 429 and 503: why, by a name of control.Reason
 )

@@ -243,7 +243,7 @@ func (w *reply) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
 		w.status = status
 		h := w.Header()
-		h.Set("Server-Timing", timings(w.queued, w.server.clock.Now().Sub(w.began)))
+		h.Set(guard.TimingHeader, guard.ServerTiming(w.queued, w.server.clock.Now().Sub(w.began)))
 		if w.server.limiter != nil {
 			w.server.quota(w, w.ticket.Request().Class)
 		}
@@ -262,15 +262,3 @@ func (w *reply) Write(b []byte) (int, error) {
 
 // Unwrap lets http.ResponseController find the writer beneath.
 func (w *reply) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// timings is a Server-Timing header (W3C), in milliseconds to the microsecond.
-func timings(queued, service time.Duration) string {
-	b := append(make([]byte, 0, 48), "queue;dur="...)
-	b = appendMS(b, queued)
-	b = append(b, ", service;dur="...)
-	return string(appendMS(b, service))
-}
-
-func appendMS(b []byte, d time.Duration) []byte {
-	return strconv.AppendFloat(b, float64(max(d, 0).Microseconds())/1000, 'f', 3, 64)
-}

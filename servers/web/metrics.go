@@ -19,7 +19,8 @@ func newMetrics(s *Server) http.Handler { return metrics.Page(s.shown) }
 func (s *Server) shown() metrics.Figures {
 	delay, _ := s.cores.look(s.clock.Now())
 	f := metrics.Figures{
-		Gate: s.guard.Stats(), QueueDelay: max(delay, s.guard.QueueDelay()), Meters: maps.All(s.guard.Meters()),
+		Control: s.config.Control,
+		Gate:    s.guard.Stats(), QueueDelay: max(delay, s.guard.QueueDelay()), Meters: maps.All(s.guard.Meters()),
 		Connections: s.connections.open.Load(), Accepted: s.connections.total.Load(), Turned: s.connections.turned.Load(),
 	}
 	var classes []classFigures

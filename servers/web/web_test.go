@@ -440,6 +440,7 @@ func TestRefusedConfigurations(t *testing.T) {
 		"header":          func(c *web.Config) { c.MaxHeader = 100 },
 		"slow header":     func(c *web.Config) { c.HeaderTimeout = 0 },
 		"upstream":        func(c *web.Config) { c.Upstream = "127.0.0.1:80" },
+		"class header":    func(c *web.Config) { c.ClassHeader = "X Class" },
 	} {
 		c := web.Default()
 		if err := c.Check(); err != nil {
