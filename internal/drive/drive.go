@@ -137,9 +137,14 @@ type Result struct {
 	ClockStep    time.Duration // by which the calendar clock was set during the window
 	RealTime     bool          // the senders had a real-time priority to the end
 
-	Closed   bool     // a closed loop: what was offered depended on the server, and latencies leave out what that hid
-	Senders  int      // threads
-	Skipped  int64    // requests unsent because they were later than Plan.SkipLate
+	Closed  bool  // a closed loop: what was offered depended on the server, and latencies leave out what that hid
+	Senders int   // threads
+	Skipped int64 // requests unsent because they were later than Plan.SkipLate
+
+	// WindowFull counts the requests of the window that are unsent because their connection had its bound of requests under way. Counters.WindowFull has
+	// those of the warm-up too.
+	WindowFull int64
+
 	Totals   Totals   // of the whole run, warm-up included
 	Sequence Sequence // what was asked
 }
@@ -208,6 +213,7 @@ type sender struct {
 	arrivals   int64 // fired and due in the window
 	undrained  int64
 	skipped    int64
+	kept       int64 // due in the window, and not handed to the target
 	most       int64 // in flight at once
 	cutShort   bool
 	totals     Totals
@@ -319,6 +325,9 @@ func (s *sender) fireDue(now clock.Instant) (n int) {
 
 // refuse settles the request at hand as unsent.
 func (s *sender) refuse(now clock.Instant) {
+	if s.inWindow(s.rec.Intended) {
+		s.kept++
+	}
 	load.Judge(&s.rec, load.Reply{At: now, Outcome: load.NotSent, Queued: -1, Service: -1}, 0)
 	s.settle(&s.rec)
 }
@@ -329,10 +338,14 @@ func (s *sender) draw() (client uint32, op *workloads.Op) {
 	s.rec.Intended += s.start
 	s.last = s.rec.Intended
 	s.fired++
-	if s.last >= s.tally.From && s.last < s.tally.To {
+	if s.inWindow(s.last) {
 		s.arrivals++
 	}
 	return client, op
+}
+
+func (s *sender) inWindow(intended clock.Instant) bool {
+	return intended >= s.tally.From && intended < s.tally.To
 }
 
 // cut ends the window at the first instant whose request was not fired, by any sender, so that every request due before has its fate.

@@ -315,3 +315,62 @@ func (c *closing) Close() error {
 	c.closed.Add(1)
 	return nil
 }
+
+// full is a model some of whose connections have their bound of requests under way.
+type full struct {
+	*model
+	at       func(n int) bool // whether that is so when the n-th request comes
+	seen     int
+	counters load.Counters
+}
+
+func (f *full) Issue(now clock.Instant, rec *reqlog.Record, op *workloads.Op, client uint32) {
+	n := f.seen
+	f.seen++
+	if f.at(n) {
+		f.counters.WindowFull++
+		f.answer(rec, load.Reply{At: now, Outcome: load.NotSent})
+		return
+	}
+	f.model.Issue(now, rec, op, client)
+}
+
+func (f *full) Counters() load.Counters { return f.counters }
+
+// TestWindowFullIsOfTheWindow: what found its connection full in the warm-up is no matter of the window, whose count has it not; nor has it what the
+// sender itself left out.
+func TestWindowFullIsOfTheWindow(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		at      func(n int) bool // a thousand are due in the warm-up
+		want    int64
+		whole   int64
+		warning bool
+	}{
+		"warm-up only": {func(n int) bool { return n >= 500 && n < 530 }, 0, 30, false},
+		"both":         {func(n int) bool { return n >= 990 && n < 1007 }, 7, 17, true},
+	} {
+		f := &full{model: &model{}, at: tt.at}
+		stalled := false
+		f.wait = func(now clock.Instant) { // in the window, behind what was full
+			if !stalled && now >= clock.Instant(5*time.Second) {
+				stalled = true
+				f.clock.to(now.Add(100 * time.Millisecond))
+			}
+		}
+		p := testPlan(t, f.model, arrival.KindConstant)
+		p.SkipLate = 50 * time.Millisecond
+		p.Open = func(_ context.Context, o Opening) (load.Target, error) {
+			f.settle = o.Settle
+			return f, nil
+		}
+		r := mustRun(t, t.Context(), p)
+		if r.WindowFull != tt.want || r.Counters.WindowFull != tt.whole || slices.Contains(r.Warnings, WarnWindowFull) != tt.warning {
+			t.Errorf("%s: %d in the window, %d in all, warnings %v; want %d, %d", name, r.WindowFull, r.Counters.WindowFull, r.Warnings, tt.want, tt.whole)
+		}
+		all := r.Tally.All()
+		if r.Skipped == 0 || all.Fates[reqlog.Unsent] != tt.want+r.Skipped {
+			t.Errorf("%s: %d skipped, %d unsent", name, r.Skipped, all.Fates[reqlog.Unsent])
+		}
+	}
+}

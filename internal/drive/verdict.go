@@ -77,6 +77,8 @@ func (r *run) result() Result {
 		// of something else.
 		all.InFlight = float64(all.Tally.Busy) / float64(max(all.Tally.Window(), 1))
 	}
+	pooled := all.Tally.All()
+	all.WindowFull += pooled.Fates[reqlog.Unsent] // less what never came to a connection; see add
 	all.judgeScale(clock.Scale(r.plan.Clock))
 	all.judgeNumbers(r.plan.computed())
 	all.judgeSender(r.plan.Pace, dropped, first.watch.wall(all.Tally.Window()))
@@ -90,6 +92,7 @@ func (r *Result) add(s *sender) {
 	r.CutShort = r.CutShort || s.cutShort
 	r.Undrained += s.undrained
 	r.Skipped += s.skipped
+	r.WindowFull -= s.kept
 	r.InFlight += s.watch.inFlight()
 	r.MaxInFlight += s.most
 	r.SenderCPU = max(r.SenderCPU, s.watch.cpu())
@@ -180,7 +183,7 @@ func (r *Result) judgeSender(p Pace, dropped bool, window time.Duration) {
 	r.warn(r.Undrained > 0, WarnUndrained)
 	r.warn(r.Counters.Lost > 0, WarnReconnected)
 	r.warn(r.Counters.OutOfStep > 0, WarnOutOfStep)
-	r.warn(r.Counters.WindowFull > 0, WarnWindowFull)
+	r.warn(r.WindowFull > 0, WarnWindowFull)
 	r.warn(r.Counters.SocketFull > 0, WarnSocketFull)
 	// A sender that polls uses all of its core by design.
 	r.warn(p != PaceSpin && r.SenderCPU > cpuShare, WarnSenderCPU)

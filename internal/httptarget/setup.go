@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"spillway/internal/load"
 	"spillway/workloads"
 )
 
@@ -237,7 +238,7 @@ func (p *preload) verify(ctx context.Context, i *item) error {
 	case err != nil:
 		return err
 	case status == http.StatusNotFound:
-		return fmt.Errorf("key %s: was stored, but is gone: the server evicted it; raise its memory", i.key)
+		return fmt.Errorf("key %s: %w", i.key, load.ErrEvicted)
 	case status != http.StatusOK:
 		return fmt.Errorf("key %s: answered with status %d to a GET", i.key, status)
 	case !bytes.Equal(answer, i.value):

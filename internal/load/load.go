@@ -4,6 +4,7 @@
 package load
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -12,6 +13,10 @@ import (
 	"spillway/internal/reqlog"
 	"spillway/workloads"
 )
+
+// ErrEvicted is the error of a key that was stored before a load: the server has not kept it until it was read back. Whoever knows how the server was
+// started adds what to do.
+var ErrEvicted = errors.New("was stored, but is gone: the server evicted it")
 
 // Outcome is how the exchange with the server ended, as seen by the transport.
 type Outcome uint8

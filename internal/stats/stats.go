@@ -61,24 +61,45 @@ func meanVariance(values []float64) (mean, variance float64) {
 	return mean, variance / float64(len(values)-1)
 }
 
-// Tolerances of Little: the sender notices a reply when it looks, not when it arrives, so each request may seem to be under way that
-// much longer.
+// Tolerances of Little. The sender counts a request when it looks, not when the request leaves or its reply arrives, so each may seem to be under
+// way a little longer or shorter than its stamps say. Most of these delays are microseconds; now and then the system takes the core from the sender
+// just then, and one is as long as that lasts.
 const (
 	littleRelative = 0.05
-	littlePer      = 200 * time.Microsecond
+	littlePer      = 200 * time.Microsecond // what a delay may be on the mean
+	littleStall    = 20 * time.Millisecond  // what one may be: a few turns of others on the same core
+	littleUnlikely = 1e-4                   // chance at most that delays within these bounds sum to more than is allowed for
 )
 
 // Little holds the mean number of requests in flight, as counted, against the time they spent there according to their own stamps
 // (Little's law, N = λ·W, in its form for a finite window, where the requests that cross its ends count with the part inside).
-// busy is the sum of those times over the window, requests how many contributed. It reports whether the two agree within 5 % or
-// 200 µs a request.
+// busy is the sum of those times over the window, requests how many contributed. It reports whether the two agree within
+// LittleTolerance.
 func Little(counted float64, busy, window time.Duration, requests int64) bool {
 	if window <= 0 {
 		return true
 	}
 	fromStamps := float64(busy) / float64(window)
-	tolerance := max(littleRelative*max(counted, fromStamps), float64(littlePer)*float64(requests)/float64(window))
-	return math.Abs(counted-fromStamps) <= tolerance
+	return math.Abs(counted-fromStamps) <= LittleTolerance(counted, busy, window, requests)
+}
+
+// LittleTolerance returns by how many requests in flight the two means may differ: 5 %, or what the delays of counting explain, whichever is more. For
+// delays of 0 to b with the mean m, whatever their distribution, the variance is at most m·b, and by Bernstein's inequality n of them exceed
+//
+//	n·m + √(2·n·m·b·L) + b·L/3
+//
+// with a probability of at most exp(-L). The first term is what many requests come to; the other two are the chance of few, of which a single one
+// may be most of the sum. One delay holds up every request that is under way, so b is longer by their number, that of the mean and the one itself.
+func LittleTolerance(counted float64, busy, window time.Duration, requests int64) float64 {
+	if window <= 0 {
+		return math.Inf(1)
+	}
+	inFlight := max(counted, float64(busy)/float64(window))
+	likely := float64(requests) * float64(littlePer)
+	longest := float64(littleStall) * (1 + inFlight)
+	l := -math.Log(littleUnlikely)
+	delays := likely + math.Sqrt(2*likely*longest*l) + longest*l/3
+	return max(littleRelative*inFlight, delays/float64(window))
 }
 
 // Interval is a confidence interval of a median.

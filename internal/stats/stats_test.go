@@ -72,6 +72,65 @@ func TestLittle(t *testing.T) {
 	}
 }
 
+// delays draws how much longer n requests seem to be under way than they are: within the bounds that LittleTolerance assumes, and as uneven as these allow.
+func delays(r *rand.Rand, n int) (sum time.Duration) {
+	for range n {
+		if r.Float64() < float64(littlePer)/float64(littleStall) {
+			sum += littleStall
+		}
+	}
+	return sum
+}
+
+// TestLittleOfFew: a handful of requests of which one was noticed late are no contradiction, however few there are, and no more often than stated.
+func TestLittleOfFew(t *testing.T) {
+	t.Parallel()
+	const window, trials = 10 * time.Second, 3000
+	r := rand.New(rand.NewPCG(3, 5))
+	for _, n := range []int{1, 2, 5, 20, 100, 1000} {
+		alarms := 0
+		for range trials {
+			busy := time.Duration(n) * 500 * time.Microsecond
+			if !Little(float64(busy+delays(r, n))/float64(window), busy, window, int64(n)) {
+				alarms++
+			}
+		}
+		if alarms > 1 { // 0.3 are to be expected at most
+			t.Errorf("%d requests: %d of %d tests are false alarms, and one in 10 000 is allowed", n, alarms, trials)
+		}
+	}
+}
+
+// TestLittleStillCatches has what the law is held for, at few requests and at many: a request that is counted twice or never, stamps of another unit or
+// of a clock that is wrong.
+func TestLittleStillCatches(t *testing.T) {
+	t.Parallel()
+	const window = 10 * time.Second
+	for _, n := range []int64{3, 5, 20, 100, 1000, 100_000, 10_000_000} {
+		busy := time.Duration(n) * time.Millisecond
+		level := float64(busy) / float64(window)
+		if !Little(level, busy, window, n) {
+			t.Errorf("%d requests: an alarm though both sides are equal", n)
+		}
+		wrong := map[string]float64{"times in units of 1000": 1000 * level, "nothing counted of requests of a second": level}
+		if n <= 100 { // among thousands in flight one is no more than 5 %
+			wrong["one never ended"] = level + 1
+		}
+		if n >= 1000 {
+			wrong["all counted twice"] = 2 * level
+		}
+		for what, counted := range wrong {
+			stamps := busy
+			if counted == level {
+				counted, stamps = 0, 1000*busy
+			}
+			if Little(counted, stamps, window, n) {
+				t.Errorf("%d requests: no alarm: %s", n, what)
+			}
+		}
+	}
+}
+
 func TestMedianInterval(t *testing.T) {
 	t.Parallel()
 	count := func(n int) []float64 {

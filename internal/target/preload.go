@@ -5,13 +5,13 @@ package target
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"strconv"
 	"time"
 
+	"spillway/internal/load"
 	"spillway/internal/memproto"
 	"spillway/workloads"
 )
@@ -228,7 +228,7 @@ func (p *preload) compare(i item, line []byte) error {
 		}
 		return err
 	case isReply(line, "EN"):
-		return errors.New("was stored, but is gone: the server evicted it; raise its memory, such as with -m 1024")
+		return load.ErrEvicted
 	case !isReply(line, "VA"):
 		return fmt.Errorf("answered %q to a get", line[:min(len(line), quoted)])
 	}
