@@ -10,7 +10,7 @@ import (
 
 func driveCommand() *cobra.Command {
 	a := harness.AdHoc{}
-	var s session
+	s := session{adHoc: true}
 	cmd := &cobra.Command{
 		Use:   "drive TARGET",
 		Short: "Offer load to a server that already runs",
@@ -22,7 +22,8 @@ Unless --classes says otherwise it reads, with mg, ten thousand keys of its own 
 counts apart.
 
 With --find-capacity it searches the highest rate that keeps --slo (p99 of every class, nothing shed or unanswered, no growing queue),
-says between which rates it lies and after how many probes, and then measures that rate for --duration.`,
+says between which rates it lies and after how many probes, and then measures that rate for --duration. Where the generator rather than the server
+failed, it says that the capacity is at least so much, and the exit code is 3.`,
 		Example: "  loadgen drive memcached://127.0.0.1:11211 --rate 20k --duration 5s --slo 1ms\n" +
 			"  loadgen drive memcached://127.0.0.1:11211 --find-capacity --slo 1ms\n" +
 			"  loadgen drive 'http://127.0.0.1:8080/kv/{key}' --rate 2k --slo 5ms\n" +
@@ -55,6 +56,5 @@ says between which rates it lies and after how many probes, and then measures th
 	f.Uint64Var(&a.Seed, "seed", 1, "seed of the arrivals")
 	f.BoolVar(&s.noPreload, "no-preload", false, "store nothing first: the keys are there already, or shall be missed")
 	s.flags(cmd)
-	cmd.MarkFlagsOneRequired("rate", "find-capacity")
 	return cmd
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"spillway/internal/harness"
+	"spillway/profiles"
 )
 
 // The exit codes. When several apply, the order is wrong usage, failed, worse, not valid.
@@ -73,16 +75,42 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitDone
 	}
 	var e *exit
-	if !errors.As(err, &e) {
-		e = &exit{exitUsage, err} // cobra's own: an unknown command, a flag, the number of arguments
+	if !errors.As(err, &e) { // cobra's own: an unknown command, a flag, the number of arguments
+		fmt.Fprintf(stderr, "loadgen: %v\n", err)
+		fmt.Fprintln(stderr, "`loadgen help` lists the commands, `loadgen COMMAND --help` the flags of one")
+		return exitUsage
 	}
 	if e.err != nil {
 		fmt.Fprintf(stderr, "loadgen: %v\n", e.err)
-		if e.code == exitUsage {
-			fmt.Fprintln(stderr, "`loadgen help` lists the commands, `loadgen COMMAND --help` the flags of one")
-		}
 	}
 	return e.code
+}
+
+// noUnit is how package flag says that a duration is a bare number.
+const noUnit = " flag: time: missing unit in duration "
+
+// flagError says of a duration without a unit what profiles say of it.
+func flagError(_ *cobra.Command, err error) error {
+	before, value, found := strings.Cut(err.Error(), noUnit)
+	if _, name, ok := strings.Cut(before, " for "); found && ok {
+		return fmt.Errorf("%s: duration %s has no unit: write ns, us, ms, s, m or h behind the number", strings.Trim(name, `"`), value)
+	}
+	return err
+}
+
+// unknownCommand says which command was meant.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	if near := profiles.Nearest(args[0], names); near != "" {
+		return fmt.Errorf("unknown command %q; did you mean %q?", args[0], near)
+	}
+	return fmt.Errorf("unknown command %q; there are %s", args[0], strings.Join(names, ", "))
 }
 
 func newRoot() *cobra.Command {
@@ -96,9 +124,10 @@ Exit codes: 0 done; 1 failed; 2 wrong usage or profile; 3 measured, but not vali
 comparable; 4 something became worse, or a claim of a paper does not hold.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          unknownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(runCommand(), driveCommand(), reportCommand(), compareCommand(), reproduceCommand(), profilesCommand(), controllersCommand(), calibrateCommand(), countersCommand(), selftestCommand(), traceCommand(), versionCommand())
 	return root

@@ -30,7 +30,7 @@ func TestExitCodePrecedence(t *testing.T) {
 		{harness.Outcome{}, wrong(errors.New("flag")), exitUsage},
 	} {
 		got := exitDone
-		if err := verdict(tt.outcome, tt.err); err != nil {
+		if err := verdict(tt.outcome, tt.err, true); err != nil {
 			var e *exit
 			if !errors.As(err, &e) {
 				t.Fatalf("%v has no exit code", err)

@@ -199,15 +199,15 @@ func rows(ts *testscript.TestScript, neg bool, args []string) {
 // The kinds are refserver, memcached (Debian's, over a socket file), http (no memcached) and mute (a memcached that takes reads and
 // never answers one).
 func startServer(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: server KIND VARIABLE")
+	if neg || len(args) < 2 || len(args) > 2 && args[0] != "refserver" {
+		ts.Fatalf("usage: server KIND VARIABLE, or server refserver VARIABLE FLAG...")
 	}
 	var url string
 	var err error
 	switch args[0] {
 	case "refserver":
 		var p *exec.Cmd
-		if p, url, err = launchRefserver(); err == nil {
+		if p, url, err = launchRefserver(args[2:]...); err == nil {
 			ts.Defer(func() { stopServer(p) })
 		}
 	case "memcached":

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ type session struct {
 
 	out, pace string
 	noPreload bool
+	adHoc     bool // there is no profile
 	record    bool
 	resume    string // a folder to go on in, instead of out
 	jobs      int    // 0 for the default of the ground
@@ -58,13 +60,13 @@ func (s *session) measure(cmd *cobra.Command, p *profiles.Profile) error {
 			err = terr
 		}
 	}
-	return progress.spoken(verdict(outcome, err))
+	return progress.spoken(verdict(outcome, err, cmd.Name() == "run" && !s.record))
 }
 
 // config returns what the harness is told of a run.
 func (s *session) config(p *profiles.Profile, out string, observe func(harness.Event)) harness.Config {
 	return harness.Config{
-		Profile: p, Out: out, Pace: s.pace, NoPreload: s.noPreload, Record: s.record, Jobs: s.jobs, TimeScale: s.timeScale,
+		Profile: p, Out: out, Pace: s.pace, NoPreload: s.noPreload, AdHoc: s.adHoc, Record: s.record, Jobs: s.jobs, TimeScale: s.timeScale,
 		Measuring: measuring{}, TracePeriod: s.tracePeriod, Counter: s.provider, Resume: s.resume != "",
 		Argv: os.Args, Version: moduleVersion(), Observe: observe,
 	}
@@ -78,13 +80,23 @@ func (s *session) checkPace() error {
 	return nil
 }
 
+// goOn says how an interrupted run goes on.
+func goOn(o harness.Outcome, resumable bool) string {
+	if !resumable {
+		return ""
+	}
+	return "; it goes on with: loadgen run --resume " + o.Dir
+}
+
 // verdict returns the error that has the exit code of how a run ended.
-func verdict(o harness.Outcome, err error) error {
+func verdict(o harness.Outcome, err error, resumable bool) error {
 	switch {
 	case err != nil:
 		return failed(err)
+	case o.CutShort && o.Points == 0:
+		return &exit{exitFailed, errors.New("interrupted before a point was measured" + goOn(o, resumable))}
 	case o.CutShort:
-		return &exit{exitFailed, fmt.Errorf("interrupted; what was measured until then is in %s", o.Dir)}
+		return &exit{exitFailed, fmt.Errorf("interrupted; what was measured until then is in %s%s", o.Dir, goOn(o, resumable))}
 	case o.Invalid > 0:
 		return &exit{code: exitInvalid} // the table has said why
 	}

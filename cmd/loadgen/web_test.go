@@ -81,6 +81,9 @@ func TestDriveHTTP(t *testing.T) {
 	if rejected := number("rejected"); rejected < 300 || rejected > 450 {
 		t.Errorf("%v of about 500 writes were rejected, 100 a second are granted", rejected)
 	}
+	if row["controller"] != "capacity" {
+		t.Errorf("its controller is called %q", row["controller"])
+	}
 	if number("service_mean_us") <= 0 || number("queue_mean_us") < 0 || strings.Contains(row["warnings"], "server_count") {
 		t.Errorf("%v", row)
 	}

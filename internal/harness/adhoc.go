@@ -53,6 +53,8 @@ func (a *AdHoc) Profile() (*profiles.Profile, error) {
 		return nil, usage("--find-capacity searches the rate; leave --rate out")
 	case a.FindCapacity && a.SLO == 0:
 		return nil, usage("--find-capacity needs --slo: it searches the highest rate that keeps it")
+	case !a.FindCapacity && a.Rate == "":
+		return nil, usage("say how much to ask: --rate 20k, or --find-capacity --slo 1ms")
 	case !a.FindCapacity:
 		if _, err := profiles.ParseRate(a.Rate); err != nil {
 			return nil, usage("--rate: %w", err)

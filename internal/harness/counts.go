@@ -46,6 +46,17 @@ func serverCounts(ctx context.Context, url string) Counts {
 	return c
 }
 
+// uncounted says why the counts of before or after a load are not known, once where both have the same reason.
+func uncounted(before, after Counts) string {
+	switch {
+	case after.Why == "" || after.Why == before.Why:
+		return before.Why
+	case before.Why == "":
+		return after.Why
+	}
+	return before.Why + "; " + after.Why
+}
+
 // compare holds the server's counts against ours and says where they differ. What was answered must have been executed; what failed
 // or timed out may have been; what was shed must not.
 func (t *Totals) compare(before, after Counts) (difference string) {

@@ -29,6 +29,7 @@ type Config struct {
 	Pace      string // auto, sleep or spin; see package drive
 	Record    bool   // write requests.bin, with a record of every request
 	NoPreload bool   // the keys are there already, or shall be missed
+	AdHoc     bool   // the profile was made of flags, so messages name those instead of its keys
 	Jobs      int    // points simulated at the same time; 0 for one a core. Beyond 1 on sim only
 	TimeScale int    // wall-clock time that a unit of modelled time takes on model; 0 for the default
 
@@ -55,6 +56,9 @@ type Config struct {
 	// Measuring measures this computer for a profile that validates a model of it; nil where no profile does.
 	Measuring  Measuring
 	validation *validation // nil unless the profile asks for one
+
+	stated    string // the controller that a server which runs already says it has; empty where it does not say
+	unreached bool   // nothing answered when it was asked
 
 	found *report.Capacity // that was searched for this run before it began; nil of any other
 }
@@ -103,6 +107,9 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	if err := c.check(); err != nil {
 		return Outcome{}, err
 	}
+	if err := c.nameControl(ctx); err != nil {
+		return Outcome{}, err
+	}
 	if err := c.validate(ctx); err != nil {
 		return Outcome{}, err
 	}
@@ -138,7 +145,11 @@ func (c *Config) check() error {
 // instrument finds out how well this computer keeps time, and what it can be sampled with.
 func (c *Config) instrument(ctx context.Context) (err error) {
 	if c.Profile.On != groundSim && !isAllocation(c.Profile) {
-		if c.pacing, err = pacing(ctx); err != nil {
+		span := selfTestSpan
+		if c.Profile.On == groundHost && len(c.Profile.Load.OfCapacity) > 0 {
+			span = searchTestSpan
+		}
+		if c.pacing, err = pacing(ctx, span); err != nil {
 			return err
 		}
 	}
@@ -289,6 +300,7 @@ func (e *experiment) remarks() {
 			e.note("server.settings %s: not used on the ground %s, whose server is modelled", strings.Join(unused, ", "), p.On)
 		}
 	}
+	e.controlRemark()
 	e.replayRemarks(p.Runs()[0])
 	e.open(p)
 }
@@ -340,12 +352,12 @@ func (e *experiment) points(ctx context.Context) ([]Point, error) {
 	if e.out.CutShort {
 		return nil, nil
 	}
-	held := "which held"
-	if capacity.Uncertain {
-		held = "which is not certain to hold"
+	e.note("%s", capacityNote(capacity))
+	list := points(p, 0, capacity.RPS)
+	for i := range list {
+		list[i].ofFloor = capacity.AtLeast
 	}
-	e.note("capacity %.0f requests per second (between %.0f, %s, and %.0f, which did not)", capacity.RPS, capacity.Low, held, capacity.High)
-	return points(p, 0, capacity.RPS), nil
+	return list, nil
 }
 
 // analytic returns the points of a ground on which the capacity follows from the model.

@@ -344,7 +344,7 @@ func TestCapacitySearchGivesUp(t *testing.T) {
 func TestGeneratorIsNotTakenForTheServer(t *testing.T) {
 	t.Parallel()
 	f := &fake{profile: profile(t, "rates: [100, 200]", "of_capacity: [1]"), latency: saturating, at: 2}
-	f.special = func(r *Result) error { r.Load.Invalid = []string{drive.WarnSendLag}; return nil }
+	f.special = func(r *Result) error { stutter(r, 8*time.Millisecond); return nil }
 	e := newExperiment(t, f)
 	if _, err := e.run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -371,20 +371,28 @@ func TestFails(t *testing.T) {
 			r.Load.Tally.Classes[1].Fates[reqlog.OK] -= 2
 		}},
 		{"died", "the server died: out of memory", func(r *Result) { r.Died, r.LastWord = true, "out of memory" }},
-		{"late", "p99 of class a is", func(r *Result) {
+		{"late", "p99 15ms of class a is late, its SLO is 10ms", func(r *Result) {
 			*r = (&fake{profile: f.profile, latency: func(float64, time.Duration) time.Duration { return 15 * time.Millisecond }}).result(1000, time.Second)
 		}},
 		{"growth", "latency grows", func(r *Result) {
 			*r = (&fake{profile: f.profile, latency: func(_ float64, at time.Duration) time.Duration { return at / 110 }}).result(1000, time.Second)
 		}},
-		{"late by the generator", "the probe is not valid: send_lag", func(r *Result) {
+		{"late by the generator", "our sender lagged 400ms (p99), 1ms is allowed", func(r *Result) {
 			*r = (&fake{profile: f.profile, latency: func(float64, time.Duration) time.Duration { return time.Second }}).result(1000, time.Second)
-			r.Load.Invalid = []string{drive.WarnSendLag}
+			stutter(r, 400*time.Millisecond)
+		}},
+		{"several faults of the generator", "our sender lagged 8ms (p99), 1ms is allowed: little", func(r *Result) {
+			stutter(r, 8*time.Millisecond)
+			r.Load.Invalid = append(r.Load.Invalid, drive.WarnLittle)
+		}},
+		{"late all the same", "p99 1s of class a is late, beyond its SLO of 10ms and beyond what our sender's lag explains, 8ms at most", func(r *Result) {
+			*r = (&fake{profile: f.profile, latency: func(float64, time.Duration) time.Duration { return time.Second }}).result(1000, time.Second)
+			stutter(r, 8*time.Millisecond)
 		}},
 		{"backlogged", "20 of 1000 requests found their connections full", func(r *Result) {
 			r.Load.Tally.Classes[1].Fates[reqlog.Unsent] += 20
 			r.Load.Tally.Classes[1].Fates[reqlog.OK] -= 20
-			r.Load.Invalid, r.Load.Counters.WindowFull = []string{drive.WarnUnsent}, 20
+			r.Load.Invalid, r.Load.WindowFull = []string{drive.WarnUnsent}, 20
 		}},
 		{"invalid", "the probe is not valid: little", func(r *Result) { r.Load.Invalid = []string{drive.WarnLittle} }},
 		{"empty", "no request was due", func(r *Result) { r.Load.Tally = load.NewTally([]load.Class{{Name: "a"}}, 0, 1) }},
@@ -393,7 +401,7 @@ func TestFails(t *testing.T) {
 		r := f.result(1000, time.Second)
 		tt.change(&r)
 		why, ours := fails(&r)
-		if byGenerator := strings.Contains(tt.want, "not valid") || tt.name == "empty"; ours != byGenerator {
+		if byGenerator := strings.Contains(tt.want, "not valid") || strings.HasPrefix(tt.want, "our sender") || tt.name == "empty"; ours != byGenerator {
 			t.Errorf("%s: the generator's fault: %v", tt.name, ours)
 		}
 		if !strings.HasPrefix(why, tt.want) || tt.want == "" && why != "" {
@@ -411,9 +419,9 @@ func TestRefuse(t *testing.T) {
 		{"{kind: memcached}", "{kind: memcached, replicas: 2}\nretry: {to: other, budget: 0.1}", "3:1: retry: gomemcache chooses the server"},
 		{"{name: codel}", "{name: seda}", "workload.client: gomemcache has no half of the control, which seda needs"},
 		{"{name: codel}", "{name: codel, settings: {section: try, bandit: oracle}}", "9:68: controllers: codel: the bandit oracle is told the best capacity by the model"},
-		{"{name: codel}", "{name: codel, settings: {targt: 5ms}}", `9:54: controllers: codel: controller codel: unknown setting "targt"`},
-		{"{name: codel}", "{name: codel, settings: {interval: 5, target: 5ms}}", `9:54: controllers: codel: `},
-		{"{name: codel}", "{name: codle}", `9:30: controllers: codle: unknown controller "codle"; did you mean "codel"?`},
+		{"{name: codel}", "{name: codel, settings: {targt: 5ms}}", `9:54: controller codel: unknown setting "targt"`},
+		{"{name: codel}", "{name: codel, settings: {interval: 5, target: 5ms}}", `9:54: controller codel: interval`},
+		{"{name: codel}", "{name: codle}", `9:30: unknown controller "codle"; did you mean "codel"?`},
 		{"kind: memcached", "kind: memcached, settings: {slots: many}", `2:38: server.settings.slots: "many" is not a whole number`},
 		{"kind: memcached", "kind: memcached, settings: {slots: -5}", `2:38: server.settings.slots: "-5"`},
 		{"kind: memcached", "kind: memcached, settings: {reply: foo}", `2:38: server.settings.reply: "foo": it is full or header`},
@@ -552,48 +560,6 @@ func TestNothingMeasuredIsNotZero(t *testing.T) {
 		}
 		if row.Valid {
 			t.Error("a run without requests is valid")
-		}
-	}
-}
-
-func TestAdHocProfile(t *testing.T) {
-	t.Parallel()
-	a := AdHoc{
-		Target: "memcached://127.0.0.1:11211", Rate: "20k", Duration: 5 * time.Second, Arrivals: "constant", Connections: 3,
-		Timeout: time.Second, Seed: 9,
-	}
-	p, err := a.Profile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []profiles.Class{{Name: "get", Share: 1, Key: "spillway-", Keys: 10_000, Value: "100B", Op: "get"}}
-	if diff := cmp.Diff(want, p.Workload.Classes); diff != "" {
-		t.Errorf("classes (-want +got):\n%s", diff)
-	}
-	if p.WarmUp != 0 || p.Window != 5*time.Second || p.Drain != time.Second || p.Seed != 9 || p.Load.Rates[0] != 20e3 || refuse(p) != nil {
-		t.Errorf("profile %s\n%v", p.Resolved(), refuse(p))
-	}
-	a.Classes, a.SLO = "bimodal-get", 7*time.Millisecond
-	if p, err = a.Profile(); err != nil || len(p.Workload.Classes) != 2 || p.Workload.Classes[1].SLO.Limit != a.SLO {
-		t.Errorf("with a preset: %v, %v", p, err)
-	}
-	for field, change := range map[string]func(*AdHoc){
-		"TLS is not":   func(a *AdHoc) { a.Target = "https://localhost/" },
-		"host:port":    func(a *AdHoc) { a.Target = "localhost:11211" },
-		"11211":        func(a *AdHoc) { a.Target = "memcached://127.0.0.1" }, // which an example in the message has
-		"a port is":    func(a *AdHoc) { a.Target = "memcached://127.0.0.1:99999" },
-		"a port is 1":  func(a *AdHoc) { a.Target = "memcached://127.0.0.1:1,h:0" },
-		"--rate":       func(a *AdHoc) { a.Rate = "fast" },
-		"arrivals":     func(a *AdHoc) { a.Arrivals = "poison" },
-		"preset":       func(a *AdHoc) { a.Classes = "bimodal" },
-		`"share2"`:     func(a *AdHoc) { a.Classes = "[{name: a, share2: 1}]" },
-		"connections":  func(a *AdHoc) { a.Connections = 0 },
-		"duration \"-": func(a *AdHoc) { a.Duration = -time.Second },
-	} {
-		wrong := a
-		change(&wrong)
-		if _, err := wrong.Profile(); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), field) || strings.HasPrefix(err.Error(), "drive") {
-			t.Errorf("error %v, want wrong usage that has %q", err, field)
 		}
 	}
 }

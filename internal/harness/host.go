@@ -340,7 +340,7 @@ func (h *host) fill(ctx context.Context, s *server, observe func(string)) error 
 	defer cancel()
 	stored, err := target.Preload(within, s.url, reads, nil)
 	if err != nil {
-		return h.explain(s, fmt.Errorf("preload: %w", err))
+		return h.explain(s, fmt.Errorf("preload: %w", roomier(h.profile, err)))
 	}
 	s.stored = stored.Items
 	return nil

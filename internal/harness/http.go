@@ -84,7 +84,7 @@ func (h *host) fillHTTP(ctx context.Context, s *server, observe func(string)) er
 	defer cancel()
 	stored, err := httptarget.Preload(within, s.url, h.classNames(), reads)
 	s.stored = stored.Items
-	return err
+	return roomier(h.profile, err)
 }
 
 func (h *host) classNames() (names []string) {

@@ -11,6 +11,7 @@ import (
 	"spillway/internal/hist"
 	"spillway/internal/load"
 	"spillway/internal/reqlog"
+	"spillway/internal/stats"
 	"spillway/report"
 )
 
@@ -24,6 +25,8 @@ const (
 
 	warnUnconverged    = "unconverged"     // clients had not found their place
 	warnSlotsUnlimited = "slots_unlimited" // the controller acts on a queue that nothing waits in
+
+	warnCapacityUnknown = "capacity_unknown" // invalid: the load is a share of what the capacity is at least
 )
 
 // verdict collects what is to be said of a point.
@@ -53,6 +56,9 @@ func judge(p *Point, r *Result) *report.Point {
 	v := verdict{valid: r.Load.Valid(), warnings: slices.Clone(r.Load.Warnings), notes: map[string]string{}}
 	v.explainDrive(r, &all)
 	v.server(r, &all)
+	if p.ofFloor {
+		v.invalid(warnCapacityUnknown, fmt.Sprintf("%.0f requests per second were offered, which may be a smaller share of the capacity", p.Rate))
+	}
 	refused := float64(all.Fates[reqlog.Refused]) > mostRefused*float64(all.Arrivals())
 	if share, ok := r.Converged.Get(); ok && share < leastConverged && refused {
 		v.warn(warnUnconverged, fmt.Sprintf("%.0f %% of the clients had found their rate by the end of the window", 100*share))
@@ -125,11 +131,11 @@ func (v *verdict) explainDrive(r *Result, all *load.ClassTally) {
 	notes := map[string]string{
 		drive.WarnSendLag:     fmt.Sprintf("p99 send lag %s, %s", all.SendLag.Percentile(99).Round(time.Microsecond), limit),
 		drive.WarnUnsent:      fmt.Sprintf("%d of %d requests", all.Fates[reqlog.Unsent], l.Arrivals),
-		drive.WarnLittle:      fmt.Sprintf("%.1f requests in flight were counted", l.InFlight),
+		drive.WarnLittle:      littleNote(l, all),
 		drive.WarnUndrained:   fmt.Sprintf("%d requests", l.Undrained),
-		drive.WarnReconnected: fmt.Sprintf("%d lost, %d established anew", l.Counters.Lost, l.Counters.Reconnects),
-		drive.WarnWindowFull:  fmt.Sprintf("%d requests", l.Counters.WindowFull),
-		drive.WarnSocketFull:  fmt.Sprintf("%d times", l.Counters.SocketFull),
+		drive.WarnReconnected: fmt.Sprintf("%d lost, %d established anew, warm-up and drain included", l.Counters.Lost, l.Counters.Reconnects),
+		drive.WarnWindowFull:  fmt.Sprintf("%d of %d requests of the window", l.WindowFull, l.Arrivals),
+		drive.WarnSocketFull:  fmt.Sprintf("%d times, warm-up included", l.Counters.SocketFull),
 		drive.WarnSenderCPU:   fmt.Sprintf("%.0f %% of a core", 100*l.SenderCPU),
 		drive.WarnPreempted:   fmt.Sprintf("%d times", l.Preemptions),
 		drive.WarnGCPause:     fmt.Sprintf("%d pauses, %s together", l.GCPauses, l.GCPauseTotal.Round(time.Microsecond)),
@@ -148,6 +154,13 @@ func (v *verdict) explainDrive(r *Result, all *load.ClassTally) {
 	if l.Arrivals == 0 {
 		v.invalid(drive.WarnNoArrivals, "")
 	}
+}
+
+// littleNote holds the two means of Little's law against each other.
+func littleNote(l *drive.Result, all *load.ClassTally) string {
+	window, busy := l.Tally.Window(), l.Tally.Busy
+	return fmt.Sprintf("%.4g requests in flight were counted, %.4g follow from their times; %.4g more or less may be chance", l.InFlight,
+		float64(busy)/float64(max(window, 1)), stats.LittleTolerance(l.InFlight, busy, window, all.Sent()))
 }
 
 // scaleNote says which time scale would have done.
@@ -173,14 +186,14 @@ func (v *verdict) server(r *Result, all *load.ClassTally) {
 	case r.Died:
 		v.warn(warnServerDied, r.death())
 	case !r.Before.Known || !r.After.Known:
-		v.warn(warnUncounted, r.Before.Why+r.After.Why)
+		v.warn(warnUncounted, uncounted(r.Before, r.After))
 	default:
 		if difference := r.Totals.compare(r.Before, r.After); difference != "" {
 			v.invalid(warnServerCount, difference)
 		}
 	}
 	if misses := all.Reads - all.Hits; misses > 0 && !r.NoReads {
-		v.warn(warnMisses, fmt.Sprintf("%d of %d reads", misses, all.Reads))
+		v.warn(warnMisses, fmt.Sprintf("%d of %d reads%s", misses, all.Reads, unstored(r.Profile)))
 	}
 	n, timedOut := all.Arrivals(), all.Fates[reqlog.TimedOut]
 	lost := n > 0 && n == all.Fates[reqlog.Failed]+timedOut+all.Fates[reqlog.Unsent] && !r.Died

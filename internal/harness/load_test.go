@@ -29,9 +29,10 @@ func TestFindCapacityIsAProfile(t *testing.T) {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*AdHoc){
-		"needs --slo":   func(a *AdHoc) { a.SLO = 0 },
-		"leave --rate":  func(a *AdHoc) { a.Rate = "5k" },
-		"a closed loop": func(a *AdHoc) { a.Arrivals, a.Shape = "closed", "" },
+		"needs --slo":    func(a *AdHoc) { a.SLO = 0 },
+		"leave --rate":   func(a *AdHoc) { a.Rate = "5k" },
+		"--rate 20k, or": func(a *AdHoc) { a.FindCapacity = false },
+		"a closed loop":  func(a *AdHoc) { a.Arrivals, a.Shape = "closed", "" },
 	} {
 		b := a
 		change(&b)

@@ -21,6 +21,7 @@ type Point struct {
 	speed      profiles.Speed  // of a log; empty when the profile gives none
 	Repeat     int             // from 1
 	Seed       uint64          // of the arrivals. It depends on the repeat only, so all controllers face the same sequences
+	ofFloor    bool            // Factor is of what the capacity is at least, and it is not known
 
 	profile *profiles.Profile // the variant that it is of
 	variant int               // its number

@@ -92,6 +92,9 @@ func refuseClients(p *profiles.Profile) error {
 		s, err := build(c, checkEnvironment(p))
 		switch {
 		case err != nil || s.NewClient == nil:
+		case p.Server.Kind == kindWeb:
+			return mistake(p, fmt.Sprintf("controllers.%d.name", i), "controllers: %s: one half of it is at clients (credits, rates or priorities), and clients of a server of the kind web have none; "+
+				"use a server of the kind memcached or rocksdb, or a controller that is whole at the server", c.Label())
 		case p.Workload.Client == profiles.ClientGomemcache:
 			return mistake(p, "workload.client", "workload.client: gomemcache has no half of the control, which %s needs; use the client pipelined", c.Label())
 		case p.Workload.MaxConnections > p.Workload.Connections:

@@ -193,6 +193,36 @@ func (m *modelled) replayMoments(p *Point) []moment {
 	return list
 }
 
+// unstored says what to do about reads of a log that find nothing because their keys are not stored first. It is empty of any other workload, and of a
+// log that says of all its reads how much they found.
+func unstored(p *profiles.Profile) string {
+	if p.Workload.Kind != kindReplay {
+		return ""
+	}
+	t, err := p.Recorded()
+	if err != nil {
+		return ""
+	}
+	reads, sizeless := 0, 0
+	var e workloads.Entry
+	for i := range t.Times {
+		if t.Entry(i, &e); e.Kind != workloads.Get && e.Kind != workloads.MultiGet {
+			continue
+		}
+		for _, size := range e.Sizes {
+			reads++
+			if size == workloads.NoValue {
+				sizeless++
+			}
+		}
+	}
+	if sizeless == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d of the %d reads of the log have no size: they found nothing when it was made, so their keys are not stored first. "+
+		"Where the log only lacks the sizes, fill in its column size", sizeless, reads)
+}
+
 // ofReplay describes the log of a run for its manifest; nil where none is replayed.
 func ofReplay(p *profiles.Profile) *report.Replay {
 	if p.Workload.Kind != kindReplay {

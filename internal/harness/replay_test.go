@@ -286,3 +286,29 @@ func TestShippedReplay(t *testing.T) {
 		t.Errorf("it runs on %s", got)
 	}
 }
+
+// TestMissesOfALog: who replays a log whose reads have no sizes hears why they find nothing, and what to do.
+func TestMissesOfALog(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ log, want string }{
+		"without sizes": {
+			"time,class,key,size,operation\n0,a,x,,get\n1ms,a,y,7,get\n2ms,a,x y,,multiget\n3ms,b,x,9,set\n",
+			"1 of 51 reads; 3 of the 4 reads of the log have no size: they found nothing when it was made, so their keys are not stored first. Where the log only lacks the sizes, fill in its column size",
+		},
+		"with sizes": {logText(), "1 of 51 reads"},
+	} {
+		p := replayProfile(t, tt.log)
+		f := &fake{profile: profile(t), latency: quick}
+		r := f.result(100, time.Second)
+		r.Profile = p
+		r.Load.Tally.Classes[0].Reads, r.Load.Tally.Classes[0].Hits = 51, 50
+		point := judge(&Point{Rate: 100, Repeat: 1}, &r)
+		if got := point.Facts.Notes[warnMisses]; got != tt.want {
+			t.Errorf("%s: note %q, want %q", name, got, tt.want)
+		}
+	}
+	sentence, _ := report.Explain(warnMisses)
+	if !strings.Contains(sentence, "log that is replayed") {
+		t.Errorf("the warning says nothing of logs: %s", sentence)
+	}
+}

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
+
+	"spillway/profiles"
 )
 
 // oneByOne measures the points in the order given, each alone: two on one computer would measure each other.
@@ -130,6 +133,11 @@ func (e *experiment) collect(ctx context.Context, points []Point, results []chan
 // tellEvery is how often a run of simulations says where it stands: most of them take less time than reading a line.
 const tellEvery = 500 * time.Millisecond
 
+// absent reports whether err says that nobody listens where a server of somebody else's is to be.
+func absent(p *profiles.Profile, err error) bool {
+	return p.Server.Kind == "external" && errors.Is(err, syscall.ECONNREFUSED)
+}
+
 // record judges what was measured at one point and writes it.
 func (e *experiment) record(ctx context.Context, p *Point, r *Result, err error) error {
 	if err != nil && ctx.Err() != nil && r.Load.Tally == nil && r.Ready == nil {
@@ -138,6 +146,9 @@ func (e *experiment) record(ctx context.Context, p *Point, r *Result, err error)
 		return nil
 	}
 	if r.Load.Tally == nil && r.Ready == nil {
+		if absent(e.config.Profile, err) {
+			return fmt.Errorf("%w; is the server running?", err) // whatever the point
+		}
 		return fmt.Errorf("%s: %w", p, err)
 	}
 	if e.config.Profile.On == groundSim {

@@ -16,6 +16,8 @@ import (
 const (
 	selfTestRate = 2000
 	selfTestSpan = 100 * time.Millisecond
+	// searchTestSpan is for runs that search the capacity: what stalls now and then fails a probe of a second, and a tenth of that seldom shows it.
+	searchTestSpan = time.Second
 )
 
 func openSink(_ context.Context, o drive.Opening) (load.Target, error) {
@@ -37,9 +39,9 @@ func SelfTest(ctx context.Context, rates []float64, window time.Duration, tell f
 }
 
 // pacing is the short self-test as the manifest has it.
-func pacing(ctx context.Context) (list []report.Pacing, err error) {
+func pacing(ctx context.Context, span time.Duration) (list []report.Pacing, err error) {
 	for _, pace := range []drive.Pace{drive.PaceSleep, drive.PaceSpin} {
-		p, err := selfTest(ctx, pace)
+		p, err := selfTest(ctx, pace, span)
 		if err != nil {
 			return nil, err
 		}

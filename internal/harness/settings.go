@@ -3,6 +3,7 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -17,6 +18,7 @@ import (
 	"spillway/internal/frames"
 	"spillway/internal/graphdb"
 	"spillway/internal/httptarget"
+	"spillway/internal/load"
 	"spillway/internal/target"
 	"spillway/profiles"
 	"spillway/workloads"
@@ -156,6 +158,26 @@ func refusePreload(p *profiles.Profile) error {
 	return nil
 }
 
+// roomier adds to the error of a server that evicted what was stored in it how to give it more memory. Values of fewer bytes than that can be too many:
+// items of one size share pages, and have headers.
+func roomier(p *profiles.Profile, err error) error {
+	switch flags := memcachedFlags(p); {
+	case !errors.Is(err, load.ErrEvicted):
+		return err
+	case p.Server.Kind != "external":
+		memory, _ := sizes(p)
+		_, bytes, _ := footprint(p)
+		return fmt.Errorf("%w; its memory is %s, and the values alone take %s: give it more, such as --set server.settings.memory=%dMiB", err,
+			profiles.Size(memory), profiles.Size(bytes), 2*(memory>>20))
+	case overHTTP(p.Server.Settings["target"]):
+		return fmt.Errorf("%w; raise its memory", err)
+	case flags != "":
+		return fmt.Errorf("%w; start it with %s", err, flags)
+	default:
+		return fmt.Errorf("%w; raise its memory, such as with -m 1024", err)
+	}
+}
+
 // connections returns the flags that let a server of ours take every connection of the load.
 func connections(p *profiles.Profile) ([]string, error) {
 	need := max(p.Workload.Connections, p.Workload.MaxConnections) + ownConns
@@ -209,6 +231,9 @@ func refuseController(p *profiles.Profile, i int) error {
 			path = fmt.Sprintf("controllers.%d.settings.%s", i, key)
 			break
 		}
+	}
+	if c.Label() == c.Name { // which the error says
+		return mistake(p, path, "%w", err)
 	}
 	return mistake(p, path, "controllers: %s: %w", c.Label(), err)
 }

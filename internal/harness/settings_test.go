@@ -4,10 +4,12 @@ package harness
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"spillway/internal/load"
 	"spillway/profiles"
 )
 
@@ -52,6 +54,30 @@ func TestPreloadFits(t *testing.T) {
 	}
 	if err := refusePreload(profile(t, "keys: 10, value", "keys: 1000000, value", "{kind: memcached}", "{kind: memcached, settings: {memory: 1GiB}}")); err != nil {
 		t.Errorf("in a gibibyte: %v", err)
+	}
+}
+
+// Values that fit by their bytes alone can be too many: whoever wrote the profile hears of its setting, who started the server of its flags.
+func TestRoomier(t *testing.T) {
+	t.Parallel()
+	const text = "name: p\nserver: {kind: %s}\nworkload: {kind: kv, classes: [{name: a, share: 1, keys: 500, value: 100kB}]}\n" +
+		"load: {rates: [1k]}\ncontrollers: [{name: none}]\n"
+	evicted := fmt.Errorf("key a: %w", load.ErrEvicted)
+	for kind, want := range map[string]string{
+		"memcached": "its memory is 64MiB, and the values alone take 50MB: give it more, such as --set server.settings.memory=128MiB",
+		`external, settings: {target: "memcached://127.0.0.1:1"}`:  "raise its memory, such as with -m 1024",
+		`external, settings: {target: "http://127.0.0.1:1/{key}"}`: "evicted it; raise its memory",
+	} {
+		p, err := profiles.Parse("p.yaml", fmt.Appendf(nil, text, kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := roomier(p, evicted); !errors.Is(err, load.ErrEvicted) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", kind, err, want)
+		}
+		if other := errors.New("another"); roomier(p, other) != other || roomier(p, nil) != nil {
+			t.Errorf("%s: another error is changed", kind)
+		}
 	}
 }
 

@@ -180,8 +180,8 @@ func refuseLoad(p *profiles.Profile) error {
 }
 
 // selfTest measures how well this computer paces, for the manifest.
-func selfTest(ctx context.Context, pace drive.Pace) (drive.Pacing, error) {
-	p, err := drive.SelfTest(ctx, pace, selfTestRate, selfTestSpan, openSink)
+func selfTest(ctx context.Context, pace drive.Pace, span time.Duration) (drive.Pacing, error) {
+	p, err := drive.SelfTest(ctx, pace, selfTestRate, span, openSink)
 	if err != nil {
 		return p, fmt.Errorf("pacing self-test: %w", err)
 	}

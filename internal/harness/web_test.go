@@ -57,6 +57,8 @@ func TestWebRefused(t *testing.T) {
 		{"memory: 8MiB", "max_conns: 20", "max_conns: 20 is too few for the 4112"},
 		{"slo: 20ms", "slo: {p50: 5ms, p99: 20ms}", "class read: slo: refserver web takes one limit"},
 		{"op: set", "op: multiget, batch: 2", "HTTP has no multiget"},
+		{"{name: codel}", "{name: dagor}", "shop.yaml:11:30: controllers: dagor: one half of it is at clients"},
+		{"{name: codel}", "{name: svalinn, as: credits}", "controllers: credits: one half of it is at clients"},
 		{"connections: 4", "connections: 4\n  client: gomemcache", "gomemcache speaks no HTTP"},
 		{"keys: 100, value: 100B, slo", "keys: 100000, value: 1kB, slo", "server.settings.memory is 8"},
 	} {

@@ -163,7 +163,14 @@ func (d *document) what() string {
 }
 
 func tally(c Counts) string {
-	return fmt.Sprintf("%d claims, of which %d hold, %d do not hold and %d are undecided.", c.All(), c.Holds, c.DoesNotHold, c.Undecided)
+	form := func(n int, one, several string) string {
+		if n == 1 {
+			return one
+		}
+		return several
+	}
+	return fmt.Sprintf("%d %s, of which %d %s, %d %s and %d %s undecided.", c.All(), form(c.All(), "claim", "claims"), c.Holds, form(c.Holds, "holds", "hold"),
+		c.DoesNotHold, form(c.DoesNotHold, "does not hold", "do not hold"), c.Undecided, form(c.Undecided, "is", "are"))
 }
 
 // paper writes the chapter of a paper.

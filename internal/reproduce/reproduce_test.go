@@ -366,6 +366,7 @@ func TestChoose(t *testing.T) {
 		{[]string{"svalinn", "all"}, known, ""},
 		{[]string{"svalinn", "bouncer", "svalinn"}, []string{"bouncer", "svalinn"}, ""},
 		{[]string{"svallin"}, nil, `no paper "svallin"; did you mean "svalinn"?`},
+		{[]string{"quickstart"}, nil, "quickstart is a profile, and this takes papers: loadgen run quickstart --quick"},
 		{[]string{"x"}, nil, `no paper "x"; there are allocation, bouncer, svalinn, and all`},
 	} {
 		got, err := Choose(tt.asked, known)

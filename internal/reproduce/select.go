@@ -54,6 +54,8 @@ func Choose(asked, known []string) (chosen []string, err error) {
 		case name == All:
 		case slices.Contains(known, name):
 			chosen = append(chosen, name)
+		case slices.Contains(profiles.Names(), name):
+			return nil, fmt.Errorf("%s is a profile, and this takes papers: loadgen run %s --quick", name, name)
 		default:
 			if near := profiles.Nearest(name, append(slices.Clone(known), All)); near != "" {
 				return nil, fmt.Errorf("no paper %q; did you mean %q?", name, near)
