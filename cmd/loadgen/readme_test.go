@@ -17,6 +17,9 @@ import (
 // what it shows is looked at.
 func TestReadmePicture(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("simulates for a while in one goroutine")
+	}
 	p, err := profiles.Load("../../docs/overload.yaml")
 	if err != nil {
 		t.Fatal(err)
