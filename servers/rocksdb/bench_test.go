@@ -32,7 +32,7 @@ import (
 	"spillway/workloads"
 )
 
-// benchEnv makes the test binary a server on the directory that it names, on the socket that benchSocket names, with as many loops, and as many workers, as
+// benchEnv makes the test binary a server on the directory that it names, on the address that benchSocket names, with as many loops, and as many workers, as
 // benchWidth says: what is measured is then a process of its own.
 const (
 	benchEnv    = "SPILLWAY_BENCH_ROCKSDB"
@@ -68,7 +68,7 @@ func benchServer() error {
 		return err
 	}
 	front := servers.Default()
-	front.Listen, front.Loops, front.Slots = []string{"unix://" + os.Getenv(benchSocket)}, width, Slots(width, width)
+	front.Listen, front.Loops, front.Slots = []string{os.Getenv(benchSocket)}, width, Slots(width, width)
 	s, err := servers.New(b, control.Stack{Controller: control.None{}}, front)
 	if err != nil {
 		return err
@@ -156,9 +156,13 @@ func (l *plainLoop) run(b *testing.B, span time.Duration) (rate float64, cpu tim
 }
 
 // used returns the time of processors that a server has had so far, by its own account.
-func used(b *testing.B, socket string) (cpu time.Duration) {
+func used(b *testing.B, addr string) (cpu time.Duration) {
 	b.Helper()
-	conn, err := net.Dial("unix", socket)
+	network, address, err := target.ParseAddr("memcached://" + addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	conn, err := net.Dial(network, address)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -179,7 +183,7 @@ func used(b *testing.B, socket string) (cpu time.Duration) {
 }
 
 // offer has the load generator ask at a rate for a time, and returns how many requests a second were answered in time, and what each took of a processor.
-func offer(b *testing.B, socket string, kv *workloads.KV, rate float64, span time.Duration) (good float64, cpu time.Duration) {
+func offer(b *testing.B, addr string, kv *workloads.KV, rate float64, span time.Duration) (good float64, cpu time.Duration) {
 	b.Helper()
 	const conns = 16
 	slos := []time.Duration{benchSLO, benchSLO}
@@ -189,13 +193,13 @@ func offer(b *testing.B, socket string, kv *workloads.KV, rate float64, span tim
 	if err != nil {
 		b.Fatal(err)
 	}
-	before := used(b, socket)
+	before := used(b, addr)
 	r, err := drive.Run(b.Context(), drive.Plan{
 		Generator: generator, Classes: []load.Class{{Name: "small", SLO: benchSLO}, {Name: "large", SLO: benchSLO}}, Clock: clock.NewReal(),
 		Dial: time.Second, Window: span, Drain: 2 * span, Pace: drive.PaceSleep, // one that spun would take a core from the server
 		Open: func(ctx context.Context, o drive.Opening) (load.Target, error) {
 			return target.Memcached(ctx, target.Config{
-				Addr: "memcached://" + socket, Conns: conns, Clock: o.Clock, Timeout: 2 * span, SLOs: slos, Settle: o.Settle, Spin: o.Spin,
+				Addr: "memcached://" + addr, Conns: conns, Clock: o.Clock, Timeout: 2 * span, SLOs: slos, Settle: o.Settle, Spin: o.Spin,
 			})
 		},
 	})
@@ -209,7 +213,7 @@ func offer(b *testing.B, socket string, kv *workloads.KV, rate float64, span tim
 	if r.Counters.Lost > 0 || ok+late == 0 {
 		b.Fatalf("%d in time, %d late: %+v, %+v", ok, late, r.Counters, r.Totals.Keys)
 	}
-	return float64(ok) / span.Seconds(), (used(b, socket) - before) / time.Duration(ok+late)
+	return float64(ok) / span.Seconds(), (used(b, addr) - before) / time.Duration(ok+late)
 }
 
 // BenchmarkGoodput holds a server without control against the store alone in a plain loop, on the same data with the same options, from half to all of what
@@ -221,24 +225,26 @@ func offer(b *testing.B, socket string, kv *workloads.KV, rate float64, span tim
 func BenchmarkGoodput(b *testing.B) {
 	kv, plain := benchLoad(b), newPlainLoop(b)
 	defer plain.store.Close()
-	for _, width := range slices.Compact([]int{1, runtime.NumCPU()}) {
-		b.Run(fmt.Sprintf("workers=%d", width), func(b *testing.B) {
-			socket := serveBench(b, width)
-			offer(b, socket, kv, 1000, time.Second)
-			for _, share := range []float64{0.5, 0.8, 0.9, 1} {
-				b.Run(fmt.Sprintf("load=%v", share), func(b *testing.B) { goodput(b, plain, socket, kv, share) })
-			}
-		})
+	for _, network := range []string{"unix", "tcp"} {
+		for _, width := range slices.Compact([]int{1, runtime.NumCPU()}) {
+			b.Run(fmt.Sprintf("%s/workers=%d", network, width), func(b *testing.B) {
+				addr := serveBench(b, network, width)
+				offer(b, addr, kv, 1000, time.Second)
+				for _, share := range []float64{0.5, 0.8, 0.9, 1} {
+					b.Run(fmt.Sprintf("load=%v", share), func(b *testing.B) { goodput(b, plain, addr, kv, share) })
+				}
+			})
+		}
 	}
 }
 
 // goodput reports what a server does of a share of what the plain loop does.
-func goodput(b *testing.B, plain *plainLoop, socket string, kv *workloads.KV, share float64) {
+func goodput(b *testing.B, plain *plainLoop, addr string, kv *workloads.KV, share float64) {
 	b.Helper()
 	var alone, aloneCPU, good, served, ratios []float64
 	for range b.N {
 		rate, cpu := plain.run(b, time.Second)
-		answered, each := offer(b, socket, kv, share*rate, 2*time.Second)
+		answered, each := offer(b, addr, kv, share*rate, 2*time.Second)
 		alone, aloneCPU = append(alone, rate), append(aloneCPU, float64(cpu)/1e3)
 		good, served, ratios = append(good, answered), append(served, float64(each)/1e3), append(ratios, answered/(share*rate))
 	}
@@ -257,12 +263,24 @@ func median(values []float64) float64 {
 	return values[(len(values)-1)/2]
 }
 
-// serveBench starts a server as a process of its own, which ends with the benchmark, and returns its socket.
-func serveBench(b *testing.B, width int) (socket string) {
+// serveBench starts a server as a process of its own, which ends with the benchmark, and returns its address.
+func serveBench(b *testing.B, network string, width int) (addr string) {
 	b.Helper()
-	socket = b.TempDir() + "/s"
+	addr = b.TempDir() + "/s"
+	listen := "unix://" + addr
+	if network == "tcp" {
+		l, err := net.Listen("tcp", "127.0.0.1:0") // for a port that is free
+		if err != nil {
+			b.Fatal(err)
+		}
+		addr = l.Addr().String()
+		listen = addr
+		if err := l.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
 	server := exec.Command(os.Args[0])
-	server.Env = append(os.Environ(), benchEnv+"="+benchStore(b), benchSocket+"="+socket, fmt.Sprintf("%s=%d", benchWidth, width))
+	server.Env = append(os.Environ(), benchEnv+"="+benchStore(b), benchSocket+"="+listen, fmt.Sprintf("%s=%d", benchWidth, width))
 	server.Stderr = os.Stderr
 	said, err := server.StdoutPipe()
 	if err != nil {
@@ -278,7 +296,7 @@ func serveBench(b *testing.B, width int) (socket string) {
 	if line, err := bufio.NewReader(said).ReadString('\n'); err != nil || line != "ready\n" {
 		b.Fatalf("the server said %q, %v", line, err)
 	}
-	return socket
+	return addr
 }
 
 // BenchmarkAlone is the store in a plain loop, and beside it RocksDB's own benchmark on as many values of the same sizes with the same options.

@@ -169,17 +169,23 @@ func TestDamagedBlock(t *testing.T) {
 	}
 }
 
-// TestFullDisk: writes to a full disk are refused, reads go on, and what was acknowledged is there when the store is opened again.
-func TestFullDisk(t *testing.T) {
-	config := testConfig(t)
-	if err := syscall.Mount("none", config.Dir, "tmpfs", 0, "size=24m"); err != nil {
+// smallDisk puts a disk of 24 MB of our own at dir until the test ends.
+func smallDisk(t *testing.T, dir string) {
+	t.Helper()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=24m"); err != nil {
 		t.Skipf("a small disk of our own cannot be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(config.Dir, 0); err != nil {
+		if err := syscall.Unmount(dir, 0); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// TestFullDisk: writes to a full disk are refused, reads go on, and what was acknowledged is there when the store is opened again.
+func TestFullDisk(t *testing.T) {
+	config := testConfig(t)
+	smallDisk(t, config.Dir)
 	config.WriteBuffer = 1 << 20
 	value := strings.Repeat("0123456789", 50_000)
 	d := &direct{Backend: openBackend(t, config), t: t}
@@ -235,14 +241,7 @@ func TestFullDisk(t *testing.T) {
 // TestFullDiskWithoutALog: a store that loses what was written to it when it ends says so.
 func TestFullDiskWithoutALog(t *testing.T) {
 	config := testConfig(t)
-	if err := syscall.Mount("none", config.Dir, "tmpfs", 0, "size=24m"); err != nil {
-		t.Skipf("a small disk of our own cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(config.Dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	smallDisk(t, config.Dir)
 	config.WAL, config.WriteBuffer = WALOff, 1<<20
 	value := strings.Repeat("0123456789", 50_000)
 	d := &direct{Backend: openBackend(t, config), t: t}
